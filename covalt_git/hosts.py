@@ -18,10 +18,13 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.text import display
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Ip = IPv4Address | IPv6Address
 
@@ -267,6 +270,25 @@ class HostRule(NamedTuple):
             # `*.1` would otherwise be a rule for addresses.
             return origin.host.endswith(self.host[1:]) and _ip(origin.host) is None
         return origin.host == self.host
+
+    def is_within(self, rules: Iterable[HostRule]) -> bool:
+        """Return whether each origin that this rule permits is permitted by one of ``rules``."""
+        for rule in rules:
+            if rule.text == self.text:
+                return True
+            # A wildcard or a network permits more than its names can show, so only the same one contains it.
+            if self.network is not None or self.host.startswith("*."):
+                continue
+            schemes = ("http", "https") if self.scheme == "http" else ("https",)
+            origins = [
+                WebOrigin(
+                    scheme, self.host, DEFAULT_PORTS[scheme] if self.port is None else self.port
+                )
+                for scheme in schemes
+            ]
+            if all(rule.covers(origin) for origin in origins):
+                return True
+        return False
 
 
 class Reach(NamedTuple):

@@ -19,10 +19,11 @@ This package does not depend on Git, chats or servers, and does not import ``cov
 
 from __future__ import annotations
 
-from covalt_toolset.callbacks import Answering, Listener
+from covalt_toolset.callbacks import Answering, Listener, SignInNeeded
 from covalt_toolset.context import (
     ActiveContext,
     SecretNotGranted,
+    SignIns,
     ToolContext,
     clear_context,
     get_context,
@@ -67,6 +68,8 @@ __all__ = [
     "Sampled",
     "Sampling",
     "SecretNotGranted",
+    "SignInNeeded",
+    "SignIns",
     "ToolContext",
     "ToolDescription",
     "ToolMetadata",

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
+class SignInNeeded(Exception):  # noqa: N818 - a public name of the SDK
+    """The tool needs a sign-in that the user does not have, or that it may not use."""
+
+
 class Listener(Protocol):
     """The callbacks of a call; methods are called from any thread."""
 
@@ -31,6 +35,14 @@ class Listener(Protocol):
 
     def log(self, level: LogLevel, message: str) -> None:
         """Receive a log message."""
+        ...
+
+    def token(self, name: str) -> str:
+        """Return the token of a sign-in of the toolset.
+
+        Raises:
+            SignInNeeded: if nobody has signed in, or the tool may not have the token.
+        """
         ...
 
     def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
@@ -55,13 +67,17 @@ class NoListener:
     def log(self, level: LogLevel, message: str) -> None:
         """Ignore a log message."""
 
+    def token(self, name: str) -> str:
+        """Raise an error: there is no sign-in."""
+        raise SignInNeeded(f"there is no sign-in {name!r} here")
+
     def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
         """Raise an error for any request."""
         raise CannotAsk(f"there is no user or client that can answer {', '.join(questions)}")
 
 
 class Answering(NoListener):
-    """Listener with fixed answers by key, for tests of tools that send requests.
+    """Listener with fixed answers by key and fixed tokens, for tests of tools that send requests or use sign-ins.
 
     ::
 
@@ -72,8 +88,23 @@ class Answering(NoListener):
 
     kinds = KINDS
 
-    def __init__(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
-        self._answers = answers
+    def __init__(
+        self,
+        answers: Mapping[str, Mapping[str, Any]] | None = None,
+        tokens: Mapping[str, str] | None = None,
+    ) -> None:
+        self._answers = answers or {}
+        self._tokens = tokens or {}
+
+    def token(self, name: str) -> str:
+        """Return the fixed token.
+
+        Raises:
+            SignInNeeded: for any other name.
+        """
+        if name not in self._tokens:
+            raise SignInNeeded(f"this test has no token for {name!r}")
+        return self._tokens[name]
 
     def ask(self, questions: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
         """Return the fixed answers."""

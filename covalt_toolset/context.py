@@ -70,6 +70,23 @@ class Secrets(Mapping[str, str]):
         return f"Secrets({', '.join(self._values)})"
 
 
+@dataclass(frozen=True)
+class SignIns:
+    """The sign-ins of the toolset: the entries of ``auth`` in its ``toolset.yaml``."""
+
+    _listener: Listener = field(repr=False)
+
+    def get_token(self, name: str) -> str:
+        """Return the access token of a sign-in, renewed if it was about to expire: ``auth.get_token("github")``.
+
+        Get it for each request: it may expire during a long call.
+
+        Raises:
+            SignInNeeded: if nobody has signed in, or the tool may not have the token.
+        """
+        return self._listener.token(name)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ToolContext:
     """The context of one call.
@@ -99,6 +116,11 @@ class ToolContext:
     def __post_init__(self) -> None:
         # Secrets hides the values in its repr, and has a clear error for missing secrets.
         object.__setattr__(self, "secrets", Secrets(self.secrets))
+
+    @property
+    def auth(self) -> SignIns:
+        """The sign-ins of the toolset."""
+        return SignIns(self.listener)
 
     @property
     def cancelled(self) -> bool:

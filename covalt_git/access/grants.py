@@ -26,10 +26,11 @@ from covalt_git.models.toolset_state import (
     UnsandboxedGrant,
 )
 from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.templating.references import AUTH, secret_words
 from covalt_git.templating.url_templates import UrlTemplate, origin_of_template
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
@@ -69,17 +70,35 @@ class Granted:
         Raises:
             GrantNeededError: with all missing grants, and a command for each on its own line.
         """
-        rule = rule_of(origin)
         # All at once: an author who adds one grant after the other gets one error for each.
-        lacking = []
+        lacking: list[GrantNeededError] = []
         if not self.reach.covers(origin):
-            command = self._again("network", origin) or f"network {rule}"
+            command = self._again("network", origin) or f"network {rule_of(origin)}"
             lacking.append(self._needed("network", f"may not reach {origin}", command))
+        lacking += self._lacking_secrets(origin, secrets)
+        self._raise(lacking)
+
+    def check_sign_ins(self, origin: WebOrigin, names: Iterable[str]) -> None:
+        """Check that the sign-ins among these names may be sent to an origin.
+
+        Raises:
+            GrantNeededError: with all missing grants.
+        """
+        self._raise(
+            self._lacking_secrets(origin, [name for name in names if name.startswith(AUTH)])
+        )
+
+    def _lacking_secrets(
+        self, origin: WebOrigin, secrets: Iterable[str]
+    ) -> Iterator[GrantNeededError]:
         for name in secrets:
             if not self.secrets.get(name, Reach()).covers(origin):
-                what = f"may not send the secret {name!r} to {origin.shown_host}"
-                command = self._again("secret", origin, name) or f"secret {name} {rule}"
-                lacking.append(self._needed("secret", what, command))
+                what = f"may not send {secret_words(name, quoted=True)} to {origin.shown_host}"
+                command = self._again("secret", origin, name) or f"secret {name} {rule_of(origin)}"
+                yield self._needed("secret", what, command)
+
+    def _raise(self, errors: Iterable[GrantNeededError]) -> None:
+        lacking = list(errors)
         if lacking:
             subject = f"the toolset {self.toolset_id!r} "
             rest = [error.message.removeprefix(subject) for error in lacking]

@@ -274,6 +274,16 @@ KINDS: dict[str, Kind] = {
         "gives agents the skill {item}", "no longer gives agents the skill {item}", judge=_skill
     ),
     "secret": Kind("may request the secret {item}", "may no longer request the secret {item}"),
+    "sign_in": Kind("may request the sign-in {item}", "may no longer request the sign-in {item}"),
+    "sign_in_scope": Kind(
+        "may request the scope of the sign-in {item}",
+        "may no longer request the scope of the sign-in {item}",
+    ),
+    "sign_in_to": Kind(
+        "may request to send the token of the sign-in {item}",
+        "may no longer request to send the token of the sign-in {item}",
+        within=_secret_within,
+    ),
     "package": Kind("installs the package {value}", "no longer installs the package {item}"),
     "alias": Kind("renames {item} to {value}", "no longer renames {item}", unclear=True),
     # grants

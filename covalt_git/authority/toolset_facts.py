@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.manifests.reading import Reading
     from covalt_git.manifests.toolset_files import BundleFile
+    from covalt_git.models.auth_entries import Auth
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.sources.tool_lock import LockedTool, ToolLock
     from covalt_git.models.tool import Tool
@@ -67,6 +68,9 @@ def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
     yield from _skill_facts(toolset)
     for position, name in enumerate(manifest.secrets):
         yield Fact(subject, "secret", name, None, _manifest_place(toolset, "secrets", position))
+    for position, entry in enumerate(manifest.auth):
+        place = _manifest_place(toolset, "auth", position)
+        yield from _sign_in_facts(subject, entry, place)
     for position, text in enumerate(manifest.python.dependencies):
         place = _manifest_place(toolset, "python", "dependencies", position)
         yield Fact(subject, "package", package_of(text), text, place)
@@ -109,6 +113,20 @@ def _skill_facts(toolset: Toolset) -> Iterator[Fact]:
         digest = _digest_of(file for file in toolset.files.files if file.path.startswith(folder))
         place = Place(f"toolsets/{toolset.id}/{path}", 1, 1)
         yield Fact(toolset.id, "skill", skill.name, digest, place)
+
+
+def _sign_in_facts(subject: str, entry: Auth, place: Place) -> Iterator[Fact]:
+    """Yield what a sign-in requests: where the user signs in, its scopes, and the hosts that may get its token."""
+    if not entry.is_sign_in:
+        return
+    for kind in ("issuer", "authorize_url", "token_url", "revoke_url"):
+        url = entry.url(kind)
+        if url is not None:
+            yield Fact(subject, "sign_in", f"{entry.id} at {url}", None, place)
+    for scope in entry.effective_scopes:
+        yield Fact(subject, "sign_in_scope", f"{entry.id}: {scope}", None, place)
+    for host in entry.effective_hosts:
+        yield Fact(subject, "sign_in_to", f"{entry.id} to {host}", None, place)
 
 
 # Grants

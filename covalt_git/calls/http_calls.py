@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import granted
-from covalt_git.calls.tool_run import secret_store
+from covalt_git.calls.tool_run import secret_store, sign_ins_of
 from covalt_git.models.http_placement import secrets_of
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
             report=job.follower.report,
             cancel=job.follower.cancel,
             types=_types(toolset, tool),
+            sign_ins=sign_ins_of(job.root, toolset, may),
         )
     )
 

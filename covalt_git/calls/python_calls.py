@@ -7,13 +7,16 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from covalt_git.access.grants import granted
+from covalt_git.access.grants import GrantNeededError, granted
 from covalt_git.calls import schema_warnings
 from covalt_git.calls.running import Installing
-from covalt_git.calls.tool_run import secret_store
+from covalt_git.calls.tool_run import secret_store, sign_ins_of
+from covalt_git.connections.entry_tokens import HostNotOfAuthError
+from covalt_git.connections.token_store import SignInNeededError
 from covalt_git.credentials.values import Mask
 from covalt_git.elicitation.requests import inquire
 from covalt_git.errors import CovaltError
+from covalt_git.hosts import Reach
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.pointer import json_path
 from covalt_git.models.calls import CallError
@@ -21,6 +24,9 @@ from covalt_git.models.outcomes import MIB, Outcome, limit_error, of_lost_answer
 from covalt_git.models.project_config import effective_limits
 from covalt_git.runtime import environments, pool, python_tool
 from covalt_git.runtime.jobs import Job
+from covalt_git.runtime.sandbox_levels import SandboxNeededError
+from covalt_git.templating.references import AUTH, secret_words
+from covalt_git.text.display import shorten
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
@@ -30,7 +36,9 @@ if TYPE_CHECKING:
     from covalt_git.calls.running import Follower
     from covalt_git.calls.tool_run import ToolRun
     from covalt_git.catalog.catalog import Found
+    from covalt_git.connections.entry_tokens import ToolsetSignIns
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.auth_entries import Auth
     from covalt_git.models.calls import PendingCall, SandboxLevel
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool_properties import Limits
@@ -143,7 +151,9 @@ def run(
         begin()
         return Outcome.failed(error)
     # A tool can print its secrets, or return them. Records are commits, which users share and push.
-    mask = Mask(secrets.values())
+    tokens = _Tokens(
+        target, may, sign_ins_of(job.root, toolset, may), level, Mask(secrets.values())
+    )
     sandbox_job = Job(
         toolset=ToolsetCopy.of(toolset),
         entrypoint=str(tool.entrypoint),
@@ -162,16 +172,19 @@ def run(
         check_result=_declared(target) is None,
         describes="also" if schema_warnings.is_wanted(tool) else "no",
         begin=begin,
-        report=lambda event: follower.report(event._replace(message=mask.text(event.message))),
+        report=lambda event: follower.report(
+            event._replace(message=tokens.mask().text(event.message))
+        ),
         cancel=follower.cancel,
         kinds=follower.respondent.kinds,
         ask=lambda questions: inquire(
             follower.respondent,
             {
-                key: question.model_copy(update={"params": mask.value(question.params)})
+                key: question.model_copy(update={"params": tokens.mask().value(question.params)})
                 for key, question in questions.items()
             },
         ),
+        token=tokens.token,
     )
     try:
         outcome = python_tool.run(sandbox_job)
@@ -187,7 +200,73 @@ def run(
     # (test_an_error_whose_tool_may_have_run_to_its_end_says_so).
     if failure and _LOST.fullmatch(failure.code) and tool.annotations.read_only is not True:
         outcome = outcome._replace(error=of_lost_answer(failure))
-    return _masked_outcome(outcome, mask)
+    return _masked_outcome(outcome, tokens.mask())
+
+
+class _Tokens:
+    """The tokens of sign-ins for one call of a Python tool, which are masked with its secrets."""
+
+    def __init__(
+        self, target: Found, may: Granted, sign_ins: ToolsetSignIns, level: SandboxLevel, mask: Mask
+    ) -> None:
+        self._toolset_id, self._may = target.toolset.id, may
+        self._sign_ins, self._level, self._mask = sign_ins, level, mask
+        self._sent_tokens: list[str] = []
+
+    def mask(self) -> Mask:
+        """Return the mask of the secrets, and of the tokens that the tool has got until now."""
+        return self._mask.also(self._sent_tokens) if self._sent_tokens else self._mask
+
+    def token(self, entry_id: str) -> str:
+        """Return the token of an entry of ``auth``, if the tool can send it to the granted hosts only.
+
+        Raises:
+            SignInNeededError: if nobody has signed in, or the toolset has no such entry.
+            SandboxNeededError: if the sandbox does not limit the network.
+            GrantNeededError: if the token is not granted, or the tool may reach hosts that it is not granted for.
+        """
+        name = f"{AUTH}{entry_id}"
+        entry = self._sign_ins.entries.get(name)
+        if entry is None:
+            ids = ", ".join(entry.id for entry in self._sign_ins.entries.values())
+            raise SignInNeededError(
+                f"the toolset has no sign-in {shorten(entry_id, 60)!r} in auth",
+                hint=f"it has {ids}" if ids else "add it to auth in toolset.yaml",
+            )
+        if self._level != "full":
+            raise SandboxNeededError(
+                f"the sandbox level {self._level!r} does not limit the network to hosts, so the tool gets no token",
+                hint="`covalt-git doctor` shows what the level 'full' needs; an HTTP tool can send the token at each",
+            )
+        self._check_hosts(name, entry)
+        token = self._sign_ins.token(name)
+        if token is None:
+            raise self._sign_ins.needed(name)
+        self._sent_tokens.append(token)
+        return token
+
+    def _check_hosts(self, name: str, entry: Auth) -> None:
+        rules = self._may.secrets.get(name, Reach()).rules
+        grant = f"covalt-git grant add {self._toolset_id} secret {name}"
+        if not rules:
+            raise GrantNeededError(
+                f"the toolset {self._toolset_id!r} may not use {secret_words(name, quoted=True)}",
+                hint=f"{grant} {' '.join(entry.effective_hosts)}",
+            )
+        of_entry = Reach.of(*entry.effective_hosts).rules
+        for rule in self._may.reach.rules:
+            # The tool could send the token to each host that it reaches.
+            if not rule.is_within(rules):
+                raise GrantNeededError(
+                    f"the toolset {self._toolset_id!r} may reach {rule.text}, and"
+                    f" {secret_words(name, quoted=True)} is not granted for that host",
+                    hint=f"covalt-git grant revoke {self._toolset_id} network {rule.text}\n{grant} {rule.text}",
+                )
+            if not rule.is_within(of_entry):
+                raise HostNotOfAuthError(
+                    f"the tool may reach {rule.text}, which the entry {entry.id!r} of auth does not name",
+                    hint=f"add it to its hosts in toolset.yaml, or: covalt-git grant revoke {self._toolset_id} network",
+                )
 
 
 def _secrets(job: ToolRun, may: Granted) -> dict[str, str]:

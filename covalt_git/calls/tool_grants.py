@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import GrantNeededError, granted
+from covalt_git.connections.entry_tokens import ToolsetSignIns
+from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import origin_of
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.runtime import sandbox_levels
+from covalt_git.templating.references import Reference, split
 from covalt_git.templating.url_templates import UrlTemplate
 from covalt_git.toolsets.permissions import check_servers_trusted
 
@@ -53,6 +56,30 @@ def _check_http_grants(tool: Tool, state: ToolsetState) -> None:
     origin, _ = origin_of(template.begins)
     names = {secret.name: None for secret in secrets_of(tool.http) if secret.default is None}
     may.check_request(origin, names)
+
+
+def check_signed_in(toolset: Toolset, tool: Tool) -> None:
+    """Check that the user has the sign-ins of an HTTP tool's request, or a secret that their entries name.
+
+    A token is neither read nor renewed, so that lists stay quick.
+
+    Raises:
+        SignInNeededError: with the command that signs in.
+        SignInFileError: if a stored sign-in cannot be used.
+    """
+    if tool.http is None or toolset.manifest is None:
+        return
+    sign_ins = ToolsetSignIns(toolset.root, toolset.id, toolset.manifest.auth)
+    for reference in secrets_of(tool.http):
+        entry = sign_ins.entries.get(reference.name)
+        if entry is None or reference.default is not None:
+            continue
+        fallback = [
+            piece.name for piece in split(entry.token or "") if isinstance(piece, Reference)
+        ]
+        store = SecretStore.of_this_machine()
+        if sign_ins.file(reference.name).read() is None and not any(map(store.value, fallback)):
+            raise sign_ins.needed(reference.name)
 
 
 def server_of(toolset: Toolset, server_id: str | None) -> McpServer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.connections.entry_tokens import ToolsetSignIns
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.credentials.values import SecretStore
 from covalt_git.http_tools.files import LockedWorkspace
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool_properties import Limits
+    from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chat import ChatStore
 
 
@@ -52,6 +54,12 @@ class ToolRun(NamedTuple):
         """The files of the chat, for runs in this process."""
         object_format = self.chat.store.object_format
         return LockedWorkspace(self.chat.workspace, self.config.workspace, object_format)
+
+
+def sign_ins_of(root: Path, toolset: Toolset, may: Granted) -> ToolsetSignIns:
+    """Return the entries of a toolset's ``auth`` whose values are tokens of sign-ins."""
+    entries = toolset.manifest.auth if toolset.manifest else ()
+    return ToolsetSignIns(root, toolset.id, entries, may.reach)
 
 
 def secret_store(

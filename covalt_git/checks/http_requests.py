@@ -99,7 +99,7 @@ def check_http(
     yield from _check_texts(reading, http)
     yield from _check_placeholders(reading, http, tool.input_schema)
     parts = {"url": http.url, **_templates(http)}
-    yield from reference_problems(reading, parts, manifest.secrets)
+    yield from reference_problems(reading, parts, manifest.secrets, auth=manifest.auth)
     try:
         placed = placement(http)
     except BadTemplateError as error:

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import MOST_LISTED, Problem, listed, nearest_name
 from covalt_git.problems import codes
-from covalt_git.templating.references import malformed, references, texts
+from covalt_git.templating.references import AUTH, malformed, references, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from covalt_git.manifests.reading import Reading
+    from covalt_git.models.auth_entries import Auth
     from covalt_git.models.toolset_manifest import ToolsetManifest
 
-_FORMS = "write ${NAME}, ${NAME:-default}, ${env:NAME} or ${secret:NAME}; $$ is a dollar"
+_FORMS = (
+    "write ${NAME}, ${NAME:-default}, ${env:NAME}, ${secret:NAME} or ${auth:ID}; $$ is a dollar"
+)
 _BARE = re.compile(r"(?<!\$)\$(\w+)")
 _KEYS = ("mcp_servers", "sources", "auth")
 
@@ -32,8 +35,11 @@ def reference_problems(
     *,
     severity: str = "error",
     env_is_granted: bool = False,
+    auth: Iterable[Auth] = (),
 ) -> Iterator[Problem]:
     """Find malformed and undeclared references in ``value``, which is at the place of ``reading``.
+
+    References to entries other than those of ``auth`` are errors, whatever the toolset declares.
 
     With ``env_is_granted``, variables of the environment need no declaration, because a grant covers them.
     """
@@ -51,7 +57,16 @@ def reference_problems(
                 hint = f"write ${{{name}}}, or $${name} for the text"
                 yield reading.warning(codes.BAD_REFERENCE, loc, message, hint=hint)
     declared_names = frozenset(declared or ())
+    entries = {entry.reference_name: entry.id for entry in auth}
     for loc, reference in references(value):
+        if reference.place == "auth":
+            if reference.name not in entries:
+                short = reference.name.removeprefix(AUTH)
+                near = nearest_name(short, entries.values())
+                hint = f"did you mean ${{auth:{near}}}?" if near else "add it to auth"
+                message = f"auth has no entry {short!r}"
+                yield reading.problem(codes.BAD_REFERENCE, loc, message, hint=hint)
+            continue
         if declared is None or reference.name in declared_names:
             continue
         if env_is_granted and reference.place == "env":
@@ -79,4 +94,5 @@ def check_references(reading: Reading[ToolsetManifest]) -> Iterator[Problem]:
             declared,
             severity="warning",
             env_is_granted=key == "mcp_servers",
+            auth=manifest.auth,
         )

@@ -17,6 +17,7 @@ from covalt_git.checks.overrides import check_config, check_named_file, check_ov
 from covalt_git.checks.parameters import check_parameters
 from covalt_git.checks.prompts import check_prompts
 from covalt_git.checks.references import check_references
+from covalt_git.checks.sign_ins import check_sign_ins
 from covalt_git.checks.stored_schemas import check_stored_schemas, current_schema
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.json_values import json_schema, pointer
@@ -200,6 +201,7 @@ def check_manifest(
         *check_stored_schemas(manifest, stored, files, sources),
         *check_overrides(manifest, files, sources),
         *check_references(manifest),
+        *check_sign_ins(manifest),
         *_check_named_files(manifest, files),
         *check_prompts(manifest, files),
     ]

@@ -1,4 +1,4 @@
-"""``covalt-git auth``: OAuth logins at MCP servers."""
+"""``covalt-git auth``: OAuth logins at MCP servers, and sign-ins of toolsets."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.operations.credentials import logins
 
-_TITLES = ("SERVER", "URL", "ISSUER", "SCOPE", "TOKEN")
-server_argument = click.argument("server", metavar="TOOLSET/SERVER")
+_TITLES = ("SIGN-IN", "FOR", "ISSUER", "SCOPE", "TOKEN")
+server_argument = click.argument("server", metavar="TOOLSET[/ID]")
 
 
 @click.group(cls=Group)
 def command() -> None:
-    """Sign in to MCP servers that require a login, and sign out.
+    """Sign in for toolsets and to MCP servers that require a login, and sign out.
 
     The tokens are stored in your user's configuration folder, and renewed when they expire.
     """
@@ -25,14 +25,30 @@ def command() -> None:
 
 @command.command("login")
 @server_argument
-@click.option("--no-browser", is_flag=True, help="Only print the URL to sign in at.")
+@click.option(
+    "--no-browser",
+    is_flag=True,
+    help="Only print the URL to sign in at, and read the address that a browser ended at.",
+)
 @click.option("--client-id", metavar="ID", help="The id of a client that you have registered.")
 @click.option("--client-secret", metavar="NAME", help="The secret with its client secret.")
 @click.option("--client-metadata", metavar="URL", help="The URL of the client's metadata.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="The port of the redirect URL, if the provider compares it; by default any.",
+)
 def login(*, no_browser: bool, **fields: Any) -> None:
-    """Sign in to the MCP server TOOLSET/SERVER, in your browser.
+    r"""Sign in for an entry of a toolset's auth, or to its MCP server, in your browser.
 
-    Example: covalt-git auth login tickets/remote
+    TOOLSET alone names its only entry. All agents and users of this project's server use your sign-in.
+
+    Examples:
+    \b
+      covalt-git auth login my-service
+      covalt-git auth login tickets/remote
+      covalt-git auth login my-service --no-browser   # paste the address that the browser ends at
     """
     row = ask_to_print(logins.log_in, browser=not no_browser, **fields)
     scope = f", with the scope {row.scope}" if row.scope else ""
@@ -41,26 +57,38 @@ def login(*, no_browser: bool, **fields: Any) -> None:
 
 @command.command("list")
 def list_sign_ins() -> None:
-    """List the servers that you are signed in to, from this project.
+    """List what you are signed in to from this project, and the sign-ins that its toolsets need.
 
     Example: covalt-git auth list
     """
     listing = ask_to_print(logins.list_logins)
     rows = [(row.server, row.url, row.issuer, row.scope, _token(row)) for row in listing.logins]
-    empty = "you are not signed in to any server: covalt-git auth login TOOLSET/SERVER"
+    rows += [
+        (
+            entry.server,
+            ", ".join(entry.hosts),
+            "",
+            " ".join(entry.scopes),
+            f"none: covalt-git auth login {entry.server}",
+        )
+        for entry in listing.needed
+    ]
+    empty = "you are not signed in to anything, and no toolset declares a sign-in"
     output.table(rows, titles=_TITLES, empty=empty)
 
 
 @command.command("logout")
 @server_argument
 def logout(server: str) -> None:
-    """Delete the login at the MCP server TOOLSET/SERVER, and have the server revoke its tokens.
+    """Delete the sign-in for TOOLSET/ID, and have its tokens revoked.
 
-    Example: covalt-git auth logout tickets/remote
+    Example: covalt-git auth logout my-service
     """
     result = ask_to_print(logins.log_out, server=server)
     text = (
-        f"signed out of {server}" if result.was_signed_in else f"you were not signed in to {server}"
+        f"signed out of {result.server}"
+        if result.was_signed_in
+        else f"you were not signed in to {result.server}"
     )
     output.say(text)
     for why in result.not_taken_back:

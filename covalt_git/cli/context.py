@@ -68,6 +68,7 @@ def context(**options: Any) -> Context:
                     "report_notes": notes,
                     "report": partial(output.say, err=True, dim=True),
                     "check_user": check_user,
+                    "read_line": _read_line,
                     **options,
                 },
             )
@@ -105,6 +106,13 @@ def ask_to_print(operation: Operation[RequestT, ResultT], **fields: object) -> R
     result = ask(operation, **fields)
     print_json(result)
     return result
+
+
+def _read_line() -> str:
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line
 
 
 def waiting(holder: str) -> None:

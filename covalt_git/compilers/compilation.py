@@ -89,6 +89,7 @@ class Compilation(NamedTuple):
         argument_places: places of arguments in the document, by the ``upstream`` of their tool and by argument.
         types: types of a GraphQL schema, with which the fields that a caller selects are checked
             (:mod:`covalt_git.http_tools.selections`); a lock has them once for all of its tools.
+        sign_ins: the entries of ``auth`` for security schemes that tools use, by their ids, without clients and hosts.
     """
 
     title: str
@@ -100,3 +101,4 @@ class Compilation(NamedTuple):
     types: Mapping[str, JsonObject] = MappingProxyType({})
     clashes: Mapping[str, NameClash] = MappingProxyType({})
     argument_places: Mapping[str, Mapping[str, ArgumentPlace]] = MappingProxyType({})
+    sign_ins: Mapping[str, JsonObject] = MappingProxyType({})

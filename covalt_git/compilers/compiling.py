@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from covalt_git.compilers.compilation import Compilation
     from covalt_git.models.toolset_manifest import Source
@@ -28,6 +28,7 @@ def compile_document(
     namespace: str,
     read_file: Callable[[str], bytes | None],
     held_names: Mapping[str, str],
+    sign_ins: Collection[str],
 ) -> Compilation:
     """Compile the document of a source.
 
@@ -38,6 +39,7 @@ def compile_document(
         namespace: The namespace of its tools, after aliases.
         read_file: Returns the content of another file of the folder, or None.
         held_names: The names of tools that a lock has, by their names in the document.
+        sign_ins: The ids of the entries of the toolset's ``auth`` that are sign-ins.
     """
     # Imported here, because only refreshing a source compiles it.
     if source.type == "openapi":
@@ -53,6 +55,7 @@ def compile_document(
             exclude=source.exclude,
             base_url=source.base_url,
             address=source.url or "",
+            sign_ins=sign_ins,
         )
     if source.type == "graphql":
         from covalt_git.compilers.graphql import compile_graphql  # noqa: PLC0415

@@ -153,7 +153,11 @@ class Connection:
         self._waiting_callers: set[EventHandlers] = set()
         self._last_used = 0.0
         self._status: int | None = None
-        self._tokens = StoredTokens(definition) if definition.may_sign_in else None
+        self._tokens = (
+            StoredTokens(definition.name, definition.url, definition.reach)
+            if definition.may_sign_in
+            else None
+        )
         self._earliest_start = 0.0
         self._failures = 0
         self._starts = 0

@@ -9,7 +9,7 @@ from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR
 from pydantic import ValidationError
 
 from covalt_git.connections.answers import FROM_SERVER
-from covalt_git.connections.token_store import mask_of
+from covalt_git.connections.token_store import SignInNeededError, mask_of
 from covalt_git.errors import CovaltError, failure_text
 from covalt_git.http_client.transport import why_unreachable
 from covalt_git.text.display import shorten
@@ -65,13 +65,6 @@ class ServerRefusedError(CovaltError):
     """A request that a server answered with a protocol error."""
 
     code = "server_error"
-    http_status = 502
-
-
-class SignInNeededError(CovaltError):
-    """A server that requires a login."""
-
-    code = "sign_in_needed"
     http_status = 502
 
 

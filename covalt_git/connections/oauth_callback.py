@@ -21,8 +21,9 @@ _PAGE = """\
 <title>covalt-git</title>
 <p style="font: 1.1rem system-ui; margin: 4rem auto; max-width: 32rem">{text}</p>
 """
+_ACCEPTED = 200
 _ANSWERS = {
-    200: ("OK", "You can close this page. The terminal shows whether the login succeeded."),
+    _ACCEPTED: ("OK", "You can close this page. covalt-git shows whether the login succeeded."),
     400: ("Bad Request", "This is not the redirect that covalt-git waits for."),
     404: ("Not Found", "This page does not exist."),
     405: ("Method Not Allowed", "Only GET is allowed."),
@@ -31,18 +32,28 @@ _ANSWERS = {
 
 
 class Callback:
-    """Local HTTP server for one redirect of the authorization server; enter it before use."""
+    """Local HTTP server for one redirect of the authorization server; enter it before use.
 
-    def __init__(self) -> None:
+    ``host`` is the name of this machine in the redirect URL, and ``port`` its port; 0 chooses an available one.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._name, self._port = host, port
         self._redirect: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._state: str | None = None
 
     async def __aenter__(self) -> Self:
-        """Listen on an available port."""
+        """Listen on the port.
+
+        Raises:
+            OSError: if another program listens on it.
+        """
         # An IP address, since `localhost` may also resolve to an interface that others reach (RFC 8252, section
         # 8.3).
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=_MOST_BYTES)
-        self._host = f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self._port, limit=_MOST_BYTES
+        )
+        self._host = f"{self._name}:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -55,6 +66,12 @@ class Callback:
     def expect(self, state: str) -> None:
         """Accept only a redirect with this secret state."""
         self._state = state
+
+    def paste(self, address: str) -> bool:
+        """Accept the address that a browser of another machine ended at; return whether it is the expected redirect."""
+        url, _, query = address.strip().partition("?")
+        # Exactly: a prefix of another port or path would be the redirect of another program.
+        return url == self.url and self._accept(query.partition("#")[0]) == _ACCEPTED
 
     async def redirect(self) -> dict[str, str]:
         """Wait for the redirect, and return its parameters."""
@@ -109,7 +126,7 @@ class Callback:
         if ("code" in fields) == ("error" in fields):
             return 400
         self._redirect.set_result(fields)
-        return 200
+        return _ACCEPTED
 
 
 def state_of(url: str) -> str:

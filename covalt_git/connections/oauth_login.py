@@ -13,7 +13,7 @@ import threading
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mcp.client.auth import (
     AuthorizationCodeResult,
@@ -28,19 +28,24 @@ from pydantic import AnyUrl
 
 from covalt_git import __version__
 from covalt_git.connections.errors import first_cause
+from covalt_git.connections.login_reach import (
+    LoginCallbacks,
+    LoginReach,
+    SignInFailedError,
+    plain_words,
+)
 from covalt_git.connections.oauth_callback import Callback, state_of
 from covalt_git.connections.token_refresh import secret_of, with_token
 from covalt_git.connections.token_store import ClientChoice, SignInFile, StoredLogin
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError, failure_text
-from covalt_git.hosts import BadHostError, Reach, WebOrigin, is_local, is_loopback, origin_of
+from covalt_git.hosts import Reach, is_loopback, origin_of
 from covalt_git.http_client.oauth_requests import CheckedAuth
 from covalt_git.http_client.transport import mcp_http_client, why_unreachable
-from covalt_git.text import display
 from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from covalt_git.connections.definition import Definition
 
@@ -48,8 +53,6 @@ WAIT_S = 300.0
 """Time limit of a login in seconds."""
 
 _UNAUTHORIZED = 401
-_MOST_URL = 8192
-_MOST_SHOWN = 300
 _URL_FIELDS = (
     "issuer",
     "authorization_endpoint",
@@ -57,29 +60,6 @@ _URL_FIELDS = (
     "registration_endpoint",
     "revocation_endpoint",
 )
-_IN_URLS = frozenset("-._~:/?#[]@&+,=%")
-"""Characters of URLs besides letters and digits; of a shell's special characters, only those of queries."""
-
-
-class SignInFailedError(CovaltError):
-    """A login that failed."""
-
-    code = "sign_in_failed"
-    http_status = 502
-
-
-class LoginCallbacks(NamedTuple):
-    """Callbacks of a login, for its user interface.
-
-    Attributes:
-        on_origin: receives each origin other than the server's, before a request to it.
-        on_url: receives the URL at which the user signs in.
-        open_browser: opens that URL, in a thread of its own.
-    """
-
-    on_origin: Callable[[WebOrigin], None]
-    on_url: Callable[[str], None]
-    open_browser: Callable[[str], None]
 
 
 def sign_in(
@@ -117,52 +97,6 @@ async def _sign_in(
     return stored
 
 
-@dataclass(slots=True)
-class _LoginReach:
-    """Reach of a login: public hosts over https, granted hosts and, for a local server, this machine."""
-
-    granted: Reach
-    local: bool
-
-    def covers(self, origin: WebOrigin) -> bool:
-        """Return whether an origin may be requested, before its name is resolved."""
-        # A code or a token that is sent in clear text can be read on the network.
-        return origin.scheme == "https" or (self.local and is_loopback(origin.host))
-
-    def why_not(self, host: str, address: str) -> str:
-        """Return why a host may not be reached at an IP address; "" if it may."""
-        # With the address too: a name may resolve to another address after it was checked.
-        if self.local and is_loopback(host) and is_loopback(address):
-            return ""
-        return self.granted.why_not(host, address)
-
-    def check(self, url: object, what: str) -> WebOrigin:
-        """Return the origin of an untrusted URL; ``what`` names the URL in errors.
-
-        Raises:
-            SignInFailedError: if it is invalid, ambiguous, or may not be requested.
-        """
-        # The server chooses the document; tests/connections/hostile_urls.yaml has what was tried.
-        if not isinstance(url, str) or len(url) > _MOST_URL:
-            raise SignInFailedError(f"{what} is not a URL")
-        # Browsers are started by command lines, and a URL may be printed to a terminal; parsers disagree about
-        # other characters, so that another host than the checked one would be opened.
-        if not all(letter.isascii() and (letter.isalnum() or letter in _IN_URLS) for letter in url):
-            raise SignInFailedError(f"{what} is a URL with invalid characters")
-        try:
-            origin, _ = origin_of(url)
-        except BadHostError as error:
-            raise SignInFailedError(f"{what}: {error.message}") from None
-        # Also `file:` and schemes of installed applications, which a browser would open.
-        if not self.covers(origin):
-            raise SignInFailedError(f"{what} is {origin}, which is not https")
-        # A server of the internet must not have this machine send requests to its own services or its network.
-        is_allowed = self.local and is_loopback(origin.host)
-        if is_local(origin.host) and not is_allowed and not self.granted.covers(origin):
-            raise SignInFailedError(f"{what} is {origin}, which is local and not granted")
-        return origin
-
-
 @dataclass
 class _Login:
     """One login, and the SDK's token storage during it."""
@@ -176,7 +110,7 @@ class _Login:
 
     def __post_init__(self) -> None:
         self._origin, _ = origin_of(self.definition.url)
-        self._reach = _LoginReach(self.definition.reach or Reach(), is_loopback(self._origin.host))
+        self._reach = LoginReach(self.definition.reach or Reach(), is_loopback(self._origin.host))
         default = self.previous.choice if self.previous else ClientChoice()
         self._client = self.choice or default
         self._secret = self._client.secret_name and secret_of(self._client.secret_name)
@@ -217,9 +151,9 @@ class _Login:
             why, hint = cause.message, cause.hint
         elif isinstance(cause, OAuthFlowError | OAuthRegistrationError | OAuthTokenError):
             # The words are the server's, and reach a terminal.
-            why = _plain(str(cause))
+            why = plain_words(str(cause))
         else:
-            why = why_unreachable(cause) or _plain(failure_text(cause))
+            why = why_unreachable(cause) or plain_words(failure_text(cause))
         secrets = [*self.definition.secrets, self._secret or ""]
         masked = Mask(secret for secret in secrets if secret).text(why)
         name = self.definition.name
@@ -244,7 +178,7 @@ class _Login:
             fields = await callback.redirect()
             if "error" in fields:
                 why = f"{fields['error']} {fields.get('error_description', '')}".strip()
-                raise SignInFailedError(f"the authorization server refused it: {_plain(why)}")
+                raise SignInFailedError(f"the authorization server refused it: {plain_words(why)}")
             # With the issuer: the SDK then notices a code of another server (RFC 9207;
             # test_a_callback_of_another_issuer_stores_nothing).
             return AuthorizationCodeResult(
@@ -278,7 +212,7 @@ class _Login:
         # (test_a_login_ends_if_the_metadata_of_the_authorization_server_cannot_be_read).
         if context.auth_server_url is not None and context.oauth_metadata is None:
             raise SignInFailedError(
-                f"the metadata of the authorization server {_plain(str(context.auth_server_url))} cannot be read"
+                f"the metadata of the authorization server {plain_words(str(context.auth_server_url))} cannot be read"
             )
         if self._bound_issuer is not None and self._issuer(provider) != self._bound_issuer:
             raise self._other_issuer()
@@ -449,8 +383,3 @@ async def _probe(http: Any, definition: Definition) -> AsyncIterator[int]:
     }
     async with http.stream("POST", definition.url, json=message, headers=headers) as response:
         yield response.status_code
-
-
-def _plain(text: str) -> str:
-    plain = "".join(letter if display.is_shown(letter) else " " for letter in text)
-    return display.shorten(plain.strip(), _MOST_SHOWN)

@@ -23,13 +23,10 @@ from covalt_git.http_client.oauth_requests import MOST_BYTES
 from covalt_git.http_client.transport import mcp_http_client, why_unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
-    from covalt_git.connections.definition import Definition
+    from covalt_git.connections.definition import Name
     from covalt_git.connections.token_store import StoredLogin
-
-EARLY_S = 30.0
-"""Seconds before its expiry at which a token is refreshed."""
 
 _REFRESH_S = 30.0
 _OK, _BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN = 200, 400, 401, 403
@@ -45,8 +42,15 @@ class RefreshError(CovaltError):
 class StoredTokens:
     """Stored token for requests to one server; implements ``Tokens`` of :mod:`.http_client.oauth_requests`."""
 
-    def __init__(self, definition: Definition) -> None:
-        self._definition = definition
+    def __init__(
+        self,
+        name: Name,
+        url: str,
+        reach: Reach | None,
+        token_in: Callable[[StoredLogin, bytes], OAuthToken] | None = None,
+    ) -> None:
+        self._name, self._url, self._reach = name, url, reach
+        self._token_in = token_in or _token_of_server
         self.why = ""
         """Why the token does not work."""
         self.needs_token = False
@@ -56,7 +60,7 @@ class StoredTokens:
     @property
     def _file(self) -> SignInFile:
         # Not kept: the project gets its id with the first login at the latest, while a connection may be waiting.
-        return SignInFile.of(self._definition.name, self._definition.url)
+        return SignInFile.of(self._name, self._url)
 
     async def current(self) -> str:
         """Return the token, refreshed if it expires soon, or "" without a login.
@@ -67,8 +71,7 @@ class StoredTokens:
         stored = self._file.read()
         if stored is None:
             return ""
-        expires = stored.expires_at
-        if stored.refresh_token and expires is not None and time.time() > expires - EARLY_S:
+        if stored.refresh_token and stored.expires_soon:
             # Servers have clocks of their own: the old token may still be valid if no new one can be got.
             return await self.refresh(stored.access_token) or stored.access_token
         return stored.access_token
@@ -130,16 +133,8 @@ class StoredTokens:
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
         if stored.resource is not None:
             form["resource"] = stored.resource  # RFC 8707
-        granted = self._definition.reach
-        async with post_form(stored, stored.token_endpoint, form, granted) as response:
-            body = bytearray()
-            # Raw, and requested without compression: a small compressed body could unpack to gigabytes.
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > MOST_BYTES:
-                    raise RefreshError(
-                        f"{stored.issuer} answered with more than {MOST_BYTES >> 10} KiB"
-                    )
+        async with post_form(stored, stored.token_endpoint, form, self._reach) as response:
+            body = await answer_of(stored, response)
             status = response.status_code
         if status in {_BAD_REQUEST, _UNAUTHORIZED}:
             self.why = f"{stored.issuer} rejected the refresh token"
@@ -147,11 +142,34 @@ class StoredTokens:
             self._file.write(stored.model_copy(update={"refresh_token": None}))
         if status != _OK:
             raise RefreshError(self.why or f"{stored.issuer} answered {status}")
-        try:
-            token = OAuthToken.model_validate_json(bytes(body))
-        except ValidationError:
-            raise RefreshError(f"{stored.issuer} answered without a valid token") from None
-        return with_token(stored, token)
+        return with_token(stored, self._token_in(stored, body))
+
+
+def _token_of_server(stored: StoredLogin, body: bytes) -> OAuthToken:
+    """Return the token of an answer.
+
+    Raises:
+        RefreshError: if it has none.
+    """
+    try:
+        return OAuthToken.model_validate_json(body)
+    except ValidationError:
+        raise RefreshError(f"{stored.issuer} answered without a valid token") from None
+
+
+async def answer_of(stored: StoredLogin, response: Any) -> bytes:
+    """Return the body of an answer of the authorization server.
+
+    Raises:
+        RefreshError: if it is too large.
+    """
+    body = bytearray()
+    # Raw, and requested without compression: a small compressed body could unpack to gigabytes.
+    async for chunk in response.aiter_raw():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise RefreshError(f"{stored.issuer} answered with more than {MOST_BYTES >> 10} KiB")
+    return bytes(body)
 
 
 def with_token(stored: StoredLogin, token: OAuthToken) -> StoredLogin:

@@ -1,6 +1,7 @@
-"""Token store: a file for each login to an MCP server, in the user's folder, readable only by the user.
+"""Token store: a file for each login to an MCP server or sign-in of a toolset, in the user's folder, readable only by the user.
 
-The key of a file is the project, toolset, server and URL.  So a token is never sent to another server, and
+The key of a file is the project, toolset, server and URL; for a sign-in, its entry of ``auth`` (``auth:github``) and
+the digest of that entry are in place of the server and its URL.  So a token is never sent to another server, and
 a toolset that declares the URL of another toolset's server does not get its tokens.  The project is its path and the
 id in its ``data/``, so that another project at the same path does not get them either.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
     from covalt_git.json_values import JsonObject
 
+EARLY_S = 30.0
+"""Seconds before its expiry at which a token is refreshed."""
+
 _FOLDER = "sign-ins"
 
 
@@ -37,6 +42,13 @@ class SignInFileError(CovaltError):
     """A stored login that is invalid, or that other users can read."""
 
     code = "sign_in_file"
+
+
+class SignInNeededError(CovaltError):
+    """A server that requires a login, or a sign-in that a call needs."""
+
+    code = "sign_in_needed"
+    http_status = 502
 
 
 class ClientChoice(StrictModel):
@@ -57,7 +69,9 @@ class StoredLogin(StrictModel):
     """Login to a server: its tokens, and the client and endpoints to refresh them.
 
     Attributes:
-        project: the project's path; ``folder`` is the id in its ``data/``, and ``url`` the server's URL at the login.
+        project: the project's path; ``folder`` is the id in its ``data/``, and ``url`` the server's URL at the login, or
+            the digest of the entry of ``auth``.
+        hosts: the hosts that may get the token of an entry of ``auth``.
         issuer: the authorization server; ``origins`` are those that a refresh may use.
         client_secret: the secret of a client that was registered during the login.
         expires_at: the token's expiry, in seconds since 1970.
@@ -71,6 +85,7 @@ class StoredLogin(StrictModel):
     url: str
     issuer: str
     origins: tuple[str, ...]
+    hosts: tuple[str, ...] = ()
     token_endpoint: str
     revocation_endpoint: str | None = None
     resource: str | None = None
@@ -84,6 +99,16 @@ class StoredLogin(StrictModel):
     expires_at: float | None = None
     signed_in_at: str
     challenge: str | None = None
+
+    @property
+    def expires_soon(self) -> bool:
+        """Whether the token has expired, or will before a call can use it."""
+        return self.expires_at is not None and time.time() > self.expires_at - EARLY_S
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether the token has expired by the clock of this machine."""
+        return self.expires_at is not None and time.time() > self.expires_at
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -122,6 +122,13 @@ class Mask:
         # The longest first: a short value in a long one would leave the rest of the long one.
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
+    def also(self, values: Iterable[str]) -> Mask:
+        """Return a mask of these values too."""
+        mask, more = Mask(), Mask(values)
+        forms = {*self._forms, *more._forms}
+        mask._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
+        return mask
+
     def __repr__(self) -> str:
         return f"Mask({len(self._forms)} forms)"
 

@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from covalt_git.access.grants import granted, rule_of
-from covalt_git.hosts import Reach
+from covalt_git.hosts import BadHostError, Reach, origin_of
 from covalt_git.models.http_placement import secrets_of
 from covalt_git.models.sources.server_definition import references_of
 from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.templating.references import secret_words
 from covalt_git.templating.url_templates import BadTemplateError, UrlTemplate, origin_of_template
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
+    from covalt_git.access.grants import Granted
+    from covalt_git.models.auth_entries import Auth
     from covalt_git.models.tool import Tool
     from covalt_git.toolsets.toolset import Toolset
 
@@ -43,8 +46,8 @@ class GrantAsked:
         """The permission, as a phrase that follows "may not"."""
         if self.kind == "network":
             return f"reach {self.host}"
-        use = f"use the secret {self.name!r}"
-        return f"send the secret {self.name!r} to {self.host}" if self.host else use
+        secret = secret_words(self.name or "", quoted=True)
+        return f"send {secret} to {self.host}" if self.host else f"use {secret}"
 
 
 def requested(toolset: Toolset) -> list[GrantAsked]:
@@ -75,6 +78,8 @@ def requested(toolset: Toolset) -> list[GrantAsked]:
         for name in toolset.manifest.secrets
         if name not in sent
     }
+    for entry in toolset.manifest.auth:
+        requests |= set(_of_entry(toolset, entry, may, sent))
     return sorted(
         requests, key=lambda request: (request.kind, request.name or "", request.host or "")
     )
@@ -104,6 +109,27 @@ def receivers(toolset: Toolset, name: str) -> dict[str, str]:
             origin = origin_of_template(tool.http.url)
             hosts[tool.name_in_state] = rule_of(origin) if origin else ""
     return hosts
+
+
+def _of_entry(
+    toolset: Toolset, entry: Auth, may: Granted, sent: Collection[str | None]
+) -> Iterator[GrantAsked]:
+    """Yield what a sign-in needs: the secret of its client at the provider, and for Python tools the token's hosts."""
+    if not entry.is_sign_in:
+        return
+    url = entry.url("token_url")
+    client_secret = entry.client_secret_name
+    if client_secret is not None and url is not None:
+        with contextlib.suppress(BadHostError):
+            origin, _ = origin_of(url)
+            covered = may.secrets.get(client_secret, Reach()).covers(origin)
+            yield GrantAsked("secret", client_secret, rule_of(origin), covered)
+    if entry.reference_name in sent or not toolset.has_python_tools:
+        return
+    rules = may.secrets.get(entry.reference_name, Reach()).rules
+    granted_hosts = {rule.text for rule in rules}
+    for host in entry.effective_hosts:
+        yield GrantAsked("secret", entry.reference_name, host, host in granted_hosts)
 
 
 def _of_tool(toolset: Toolset, tool: Tool) -> Iterator[GrantAsked]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from covalt_git.access.grants import Granted
+    from covalt_git.connections.entry_tokens import ToolsetSignIns
     from covalt_git.credentials.values import SecretStore
     from covalt_git.http_tools.files import LockedWorkspace
     from covalt_git.json_values import JsonObject
@@ -49,6 +50,7 @@ _NOT_DONE = frozenset({501, 505})
 
 _TEMPORARY = frozenset({429, 502, 503, 504})
 _SERVER_ERROR = 500
+_UNAUTHORIZED = 401
 _MAX_WAIT_S = 30.0
 _MAX_SHOWN_URL = 500
 
@@ -61,6 +63,7 @@ class HttpJob(NamedTuple):
         report: callback for progress and log messages, called in the thread that runs the job.
         cancel: ends the run when it is set.
         types: the types of the lock of a GraphQL source, with which selected fields are checked.
+        sign_ins: the entries of the toolset's ``auth`` whose values are tokens.
     """
 
     tool: Tool
@@ -73,6 +76,7 @@ class HttpJob(NamedTuple):
     report: Callable[[Progress | Log], None] | None = None
     cancel: threading.Event | None = None
     types: Mapping[str, Any] | None = None
+    sign_ins: ToolsetSignIns | None = None
 
 
 def run(job: HttpJob, *, sleep: Callable[[float], None] = time.sleep) -> Outcome:
@@ -98,7 +102,7 @@ class _Exchange:
         assert job.tool.http is not None
         self._job = job
         self._http = job.tool.http
-        self._lookup = Lookup(job.declared, job.secrets)
+        self._lookup = Lookup(job.declared, job.secrets, job.sign_ins)
         self._log: list[str] = []
         self._may_have_effect = False  # at the server, whatever it answers next
         self._deadline = Deadline(
@@ -115,15 +119,15 @@ class _Exchange:
         Raises:
             CovaltError: if the request is not sent or not answered.
         """
-        job, lookup = self._job, self._lookup
-        schema = job.tool.input_schema
-        args = json_schema.with_defaults(schema, json_schema.with_integers(schema, job.args))
-        parts = self._http, args, lookup.lookup, lookup.in_header, job.files.read
-        request = RequestBuilder(*parts, types=job.types).build()
-        # After the request is built: only then its host and its secrets are known, also those of a default.
-        origin, _ = origin_of(request.url)
-        job.granted.check_request(origin, sorted(self._lookup.used))
+        request, origin = self._request()
         answer = self._answered(request, origin)
+        # A refused request had no effect, so it can be sent again with a new token.
+        if answer.status == _UNAUTHORIZED and self._lookup.renew():
+            self._log_line("the token was refused and renewed")
+            request, origin = self._request()
+            answer = self._answered(request, origin)
+        if answer.status == _UNAUTHORIZED and (refused := self._lookup.refused_sign_in):
+            return Outcome.failed(refused)
         # Masked before it is shortened, which could cut a secret in two.
         masked = answer._replace(content=self._lookup.mask.content(answer.content))
         error = error_of(masked, origin.shown_host)
@@ -152,6 +156,23 @@ class _Exchange:
             failure = CallError(code=lost.code, message=lost.message, hint=lost.hint)
             return Outcome.failed(self._with_effect(failure))
         return Outcome("success", result)
+
+    def _request(self) -> tuple[ClientRequest, WebOrigin]:
+        """Return the request and its origin, which are granted with all that the request contains.
+
+        Raises:
+            CovaltError: if something is not granted, or has no value.
+        """
+        job, lookup = self._job, self._lookup
+        schema = job.tool.input_schema
+        args = json_schema.with_defaults(schema, json_schema.with_integers(schema, job.args))
+        parts = self._http, args, lookup.lookup, lookup.in_header, job.files.read
+        request = RequestBuilder(*parts, types=job.types).build()
+        # After the request is built: only then its host and its secrets are known, also those of a default.
+        origin, _ = origin_of(request.url)
+        lookup.check_hosts(origin)
+        job.granted.check_request(origin, sorted(lookup.used))
+        return request, origin
 
     def without_answer(self, error: HttpError) -> Outcome:
         """Return the outcome of a request without an answer; exceeded limits have their own errors."""

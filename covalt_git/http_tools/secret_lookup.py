@@ -1,20 +1,23 @@
-"""Lookup of the references of one request: declared secrets only, each use recorded.
+"""Lookup of the references of one request: declared secrets and entries of ``auth`` only, each use recorded.
 
 Errors name the reference and never contain its value.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError
+from covalt_git.templating.references import Reference, split
 
 if TYPE_CHECKING:
+    from covalt_git.connections.entry_tokens import ToolsetSignIns
     from covalt_git.credentials.values import SecretStore
-    from covalt_git.templating.references import Reference
+    from covalt_git.hosts import WebOrigin
 
 HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 """Characters that every server accepts in a header."""
@@ -36,11 +39,17 @@ class UnfitSecretError(CovaltError):
 
 @dataclass(slots=True)
 class Lookup:
-    """Values of the references of one call; ``used`` contains the values that were returned, by name."""
+    """Values of the references of one call; ``used`` contains the values that were returned, by name.
+
+    ``sign_ins`` are the entries of the toolset's ``auth`` whose values are tokens.
+    """
 
     declared: frozenset[str]
     store: SecretStore
+    sign_ins: ToolsetSignIns | None = None
     used: dict[str, str] = field(default_factory=dict, repr=False)
+    _entries: set[str] = field(default_factory=set)
+    _earlier: list[str] = field(default_factory=list, repr=False)
 
     def lookup(self, reference: Reference) -> str | None:
         """Return the value of a reference; None if it is not set and its default is empty.
@@ -49,8 +58,11 @@ class Lookup:
             SecretMissingError: if it is not declared, or not set and without a default.
             UnfitSecretError: if the value is not text.
             SecretsFileError: if the file of secrets cannot be used.
+            SignInNeededError: if it is an entry of ``auth`` without a sign-in.
         """
         name = reference.name
+        if reference.place == "auth":
+            return self._token(reference)
         # The user grants the declared names; without this, a template could send any variable of the environment.
         if name not in self.declared:
             raise SecretMissingError(
@@ -63,12 +75,70 @@ class Lookup:
                 raise self._unfit(reference, "is not UTF-8")
             # Grants and the mask are about what is sent, not about what is declared.
             self.used[name] = value
-            return value
+            if reference.place != "basic":
+                return value
+            encoded = base64.b64encode(value.encode()).decode("ascii")
+            self._earlier.append(encoded)
+            return encoded
         if reference.default is None:
             where = f", or add it to {self.store.file}" if self.store.file else ""
             hint = f"export {name}=...{where} as {name}=..."
             raise SecretMissingError(f"{name!r} is not set", hint=hint)
         return reference.default or None
+
+    def _token(self, reference: Reference) -> str | None:
+        """Return the token of a sign-in, or else the secret that its entry names in ``token``.
+
+        Raises:
+            SignInNeededError: if there is neither, and no default.
+            SecretMissingError: if the toolset has no such entry.
+        """
+        name, sign_ins = reference.name, self.sign_ins
+        entry = sign_ins.entries.get(name) if sign_ins is not None else None
+        if sign_ins is None or entry is None:
+            raise SecretMissingError(
+                f"the toolset has no entry {name.partition(':')[2]!r} in auth",
+                hint="add it to auth in toolset.yaml, or sign-ins cannot be used here",
+            )
+        self._entries.add(name)
+        token = self.used.get(name) or sign_ins.token(name)
+        if token:
+            self.used[name] = token
+            return token
+        for piece in split(entry.token or ""):
+            if isinstance(piece, Reference) and (value := self.lookup(piece._replace(default=""))):
+                return value
+        if reference.default is None:
+            raise sign_ins.needed(name)
+        return reference.default or None
+
+    def check_hosts(self, origin: WebOrigin) -> None:
+        """Check that an origin may get the entries of ``auth`` that were used.
+
+        Raises:
+            HostNotOfAuthError: if an entry does not name it.
+        """
+        if self.sign_ins is not None:
+            self.sign_ins.check_hosts(sorted(self._entries), origin)
+
+    def renew(self) -> bool:
+        """Refresh the tokens that were used, after a server refused a request; return whether one is new."""
+        is_new = False
+        for name, token in list(self.used.items()):
+            if self.sign_ins is None or name not in self.sign_ins.entries:
+                continue
+            renewed = self.sign_ins.renew(name, token)
+            if renewed is not None and renewed != token:
+                # The answer to the first request may repeat the old one.
+                self._earlier.append(token)
+                self.used[name], is_new = renewed, True
+        return is_new
+
+    @property
+    def refused_sign_in(self) -> CovaltError | None:
+        """The error of a server that refuses a token which cannot be renewed; None if no token was used."""
+        names = self.sign_ins.entries.keys() & self.used.keys() if self.sign_ins else ()
+        return self.sign_ins.needed(min(names)) if self.sign_ins and names else None
 
     def in_header(self, reference: Reference) -> str | None:
         """Return the value of a reference in a header.
@@ -99,4 +169,4 @@ class Lookup:
     @property
     def mask(self) -> Mask:
         """Mask of the values that were returned."""
-        return Mask(self.used.values())
+        return Mask((*self.used.values(), *self._earlier))

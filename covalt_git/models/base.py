@@ -15,6 +15,7 @@ from covalt_git.paths import check_path
 _ENTRYPOINT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 _ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+_SECRET_NAME = r"^([A-Za-z_][A-Za-z0-9_]*|auth:[a-z][a-z0-9]*([-_][a-z0-9]+)*)$"  # noqa: S105 - a pattern of names
 _DIGEST = r"^sha256:[0-9a-f]{64}$"
 _TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"
 HTTP_URL = r"^(https?://|\$\{)[^\s]+$"
@@ -24,6 +25,7 @@ MEDIA_TYPE = r"^[a-z]+/[A-Za-z0-9.+-]+(;[^\s]+)?$"
 FINGERPRINT = r"^SHA256:[A-Za-z0-9+/]{43}$"
 FORMS = {
     _ENV_NAME: ("a name of letters, digits and _", "WEATHER_KEY"),
+    _SECRET_NAME: ("the name of a secret", "WEATHER_KEY, or auth:github for an entry of auth"),
     _DIGEST: ("a digest", "sha256:<64 hex digits>"),
     _TIME: ("a time in UTC", '"2026-11-20T17:24:00Z"'),
     FINGERPRINT: ("a fingerprint", "SHA256:<43 characters>, as ssh-keygen -l shows it"),
@@ -137,6 +139,8 @@ WorkspacePath = Annotated[str, AfterValidator(_check_workspace_path)]
 """A file path relative to the workspace that is valid on every operating system."""
 Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 EnvName = Annotated[str, StringConstraints(pattern=_ENV_NAME)]
+SecretName = Annotated[str, StringConstraints(pattern=_SECRET_NAME)]
+"""The name of a secret, or ``auth:ID`` for an entry of a toolset's ``auth``."""
 Digest = Annotated[str, StringConstraints(pattern=_DIGEST)]
 Time = Annotated[str, StringConstraints(pattern=_TIME)]
 """A timestamp in UTC, RFC 3339: ``2026-11-20T17:24:00.123Z``."""

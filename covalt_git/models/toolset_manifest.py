@@ -5,11 +5,12 @@ The keys are those of the specification (sections 3.2 and 10), and some that exi
 """
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from covalt_git.json_values import JsonObject
+from covalt_git.models.auth_entries import Auth, with_secrets
 from covalt_git.models.base import (
     HTTP_URL,
     Bool,
@@ -169,11 +170,22 @@ class SourceAuth(StrictModel):
     value: str | None = Field(None, description="Reference to the value: ${API_KEY}.")
 
 
+def _no_plugin(value: object) -> object:
+    if value == "plugin":
+        raise refusal(
+            "a plugin is no source",
+            "a plugin is a toolset with 'auth': covalt-git toolset new my-service --template plugin",
+        )
+    return value
+
+
 class Source(StrictModel):
-    """A document that defines tools: an OpenAPI or GraphQL description, or a plugin."""
+    """A document that defines tools: an OpenAPI or GraphQL description."""
 
     id: Id = Field(description="Id of the source, and the namespace of its tools.")
-    type: Literal["openapi", "graphql", "mcp", "plugin"] = Field(description="Kind of document.")
+    type: Annotated[Literal["openapi", "graphql", "mcp"], BeforeValidator(_no_plugin)] = Field(
+        description="Kind of document."
+    )
     spec: str | None = Field(None, description="OpenAPI document, relative to the toolset.")
     schema_file: str | None = Field(
         None, alias="schema", description="GraphQL schema, relative to the toolset."
@@ -186,7 +198,6 @@ class Source(StrictModel):
     endpoint: str | None = Field(None, description="URL of a GraphQL API.")
     base_url: str | None = Field(None, description="URL that replaces that of the document.")
     server: Id | None = Field(None, description="MCP server that has these tools.")
-    module: str | None = Field(None, description="Python module of a plugin.")
     headers: dict[str, str] = Field(
         default_factory=dict, description="Request headers; ${NAME} is replaced by a secret."
     )
@@ -214,16 +225,6 @@ class Source(StrictModel):
     def document(self) -> str | None:
         """The path of its document in the toolset."""
         return self.spec if self.type == "openapi" else self.schema_file
-
-
-class Auth(StrictModel):
-    """A login that the toolset's tools share: ``ctx.auth.get_token("github")``."""
-
-    id: Id = Field(description="Id of the login, for tools and sources.")
-    type: Literal["oauth2", "bearer", "api_key"] = Field(description="Kind of login.")
-    provider: str | None = Field(None, description="Provider of the login: github.")
-    scopes: tuple[str, ...] = Field((), description="OAuth scopes of the token.")
-    token: str | None = Field(None, description="Reference to a token, as ${GITHUB_TOKEN}.")
 
 
 def _version_one(value: object) -> object:
@@ -259,10 +260,16 @@ class ToolsetManifest(StrictModel):
     resources: tuple[Resource, ...] = Field((), description="Resources, as in MCP.")
     mcp_servers: tuple[McpServer, ...] = Field((), description="MCP servers with more tools.")
     sources: tuple[Source, ...] = Field((), description="Documents that define more tools.")
-    auth: tuple[Auth, ...] = Field((), description="Logins that its tools share.")
+    auth: tuple[Auth, ...] = Field((), description="Sign-ins and credentials that its tools share.")
     extensions: JsonObject = Field(
         default_factory=dict, description="Keys of other systems, which covalt-git ignores."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_secrets_of_auth(cls, data: Any) -> Any:
+        """Replace references to entries of ``auth`` that are secrets, so that grants and digests are about the secrets."""
+        return with_secrets(data)
 
     @property
     def tool_sources(self) -> tuple[McpServer | Source, ...]:

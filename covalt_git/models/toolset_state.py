@@ -20,6 +20,7 @@ from covalt_git.models.base import (
     EnvName,
     FullToolId,
     Id,
+    SecretName,
     StrictModel,
     Text,
     Time,
@@ -95,7 +96,9 @@ class SecretGrant(_GrantForTools):
     """Permission of the toolset to use a secret, and to send it to hosts."""
 
     kind: Literal["secret"] = Field(description="Kind of grant: a secret.")
-    name: EnvName = Field(description="Name of the secret.")
+    name: SecretName = Field(
+        description="Name of the secret, or auth:ID for an entry of the toolset's auth."
+    )
     hosts: tuple[GrantedHost, ...] = Field((), description="Hosts that it can be sent to.")
 
 

@@ -75,6 +75,7 @@ class Context:
         check_user: Called before a request that only a user may decide, with the reason that a script states, if any,
             and what is decided; raises an error if there is neither.  By default the caller is the user, as at a page.
         page: Returns the URL of the page of an approval, if a server runs.
+        read_line: Reads a line that the user enters during a long operation; raises EOFError at the end of the input.
     """
 
     def __init__(
@@ -89,12 +90,14 @@ class Context:
         report: Callable[[str], None] = _LOG.info,
         check_user: Callable[[str | None, str], None] = _is_user,
         page: Callable[[str], str | None] = _no_page,
+        read_line: Callable[[], str] | None = None,
     ) -> None:
         self.root = root
         self.progress = progress
         self.report = report
         self.check_user = check_user
         self.page = page
+        self.read_line = read_line
         self._open_project = open_project
         self.waiting = waiting
         self._follower = follower

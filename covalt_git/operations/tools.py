@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.access import approval_reasons
-from covalt_git.calls.tool_grants import check_runnable
+from covalt_git.calls.tool_grants import check_runnable, check_signed_in
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.state_files import read_state
@@ -328,6 +328,7 @@ def reason_not_callable(context: Context, tool: Tool, state: ToolsetState, *, en
 
             toolset = read_toolset(context.project.root, tool.toolset_id)
             check_trusted(toolset, tool, context.project.config)
+            check_signed_in(toolset, tool)
         # An alias gives no access to its target (test_an_alias_gives_no_access_to_its_tool).
         if tool.alias_of is not None:
             target = context.catalog.find_callable(tool.tool_id)

@@ -42,6 +42,7 @@ from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.runtime.folder_size import FolderSize
 from covalt_git.runtime.process_tree import ProcessorTime
 from covalt_git.runtime.processes import wire
+from covalt_git.runtime.token_requests import TokenRequests
 from covalt_git.runtime.tool_elicitation import ToolElicitation
 from covalt_git.text.printed import Printed
 
@@ -87,6 +88,11 @@ class _Ask(StrictModel):
     questions: Any
 
 
+class _Token(StrictModel):
+    event: Literal["token"]
+    name: str
+
+
 class _Schemas(StrictModel):
     event: Literal["schemas"]
     input_schema: dict[str, Any]
@@ -108,14 +114,15 @@ class _Answer(StrictModel):
         "limit_written",
         "cannot_ask",
         "not_answered",
+        "sign_in_needed",
     ] = "tool_raised"
     message: str = ""
     traceback: str = ""
     problems: tuple[tuple[str, str], ...] = ()
 
 
-_EVENT: TypeAdapter[_Progress | _Log | _Ask | _Schemas | _Answer] = TypeAdapter(
-    Annotated[_Progress | _Log | _Ask | _Schemas | _Answer, Field(discriminator="event")]
+_EVENT: TypeAdapter[_Progress | _Log | _Ask | _Token | _Schemas | _Answer] = TypeAdapter(
+    Annotated[_Progress | _Log | _Ask | _Token | _Schemas | _Answer, Field(discriminator="event")]
 )
 
 
@@ -146,6 +153,7 @@ class AwaitedCall:
         self._private = FolderSize(sandbox.scratch, job.limits)
         self._disks = DiskSpace(job.workspace, sandbox.scratch)
         self._questions = ToolElicitation(job)
+        self._tokens = TokenRequests(job)
         self._selector = selectors.PollSelector()  # epoll takes six more system calls for each call
 
     def close(self) -> None:
@@ -207,7 +215,8 @@ class AwaitedCall:
             if time_s > (min(late, grace_end) if cancelled else late):
                 break
             try:
-                interval = _ANSWER_S if self._questions.is_open else _CHECK_S
+                is_waiting = self._questions.is_open or self._tokens.is_open
+                interval = _ANSWER_S if is_waiting else _CHECK_S
                 # A millisecond beyond the limit: while a question is open, `late` moves with the clock.  A remaining time
                 # of 0 would stay 0, and the loop would spin until the answer.
                 self._exchange(min(interval, late - time_s + 0.001))
@@ -238,6 +247,7 @@ class AwaitedCall:
 
     def _exchange(self, within_s: float) -> None:
         self._send_later(self._questions.reply())
+        self._send_later(self._tokens.reply())
         for key, ready in self._selector.select(within_s):
             if ready & selectors.EVENT_WRITE and not self._send():
                 self._selector.modify(key.fileobj, selectors.EVENT_READ)
@@ -357,6 +367,8 @@ class AwaitedCall:
                     )
                 case _Ask():
                     self._send_later(self._questions.ask(event.questions))
+                case _Token():
+                    self._tokens.request(event.name)
                 case _Progress() if self._job.report:
                     self._job.report(Progress(event.done, event.total, event.message))
                 case _Log() if self._job.report:
@@ -371,8 +383,13 @@ class AwaitedCall:
             return Outcome(answer.status, answer.result, problems=answer.problems)
         if answer.code.startswith("limit_"):
             return Outcome.failed(limit_error(answer.code, limits, answer.traceback))
-        hint = _HINTS.get(answer.code, "")
-        error = CallError(code=answer.code, message=answer.message, hint=hint)
+        refused = self._tokens.error
+        if answer.code == "sign_in_needed" and refused is not None:
+            # The refusal as this process has it: the tool could have written another command into its message.
+            error = CallError(code=refused.code, message=refused.message, hint=refused.hint)
+        else:
+            hint = _HINTS.get(answer.code, "")
+            error = CallError(code=answer.code, message=answer.message, hint=hint)
         return Outcome.failed(error.model_copy(update={"traceback": answer.traceback}))
 
     def _death(self) -> CallError:

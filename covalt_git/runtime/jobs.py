@@ -36,6 +36,7 @@ class Job:
         report: callback for progress and log messages, in the thread that runs the job.
         cancel: ends the run when it is set.
         ask: sends elicitations of these ``kinds`` to the caller; raises CannotAskError.
+        token: returns the token of a sign-in by the id of its entry, in another thread; raises CovaltError.
     """
 
     toolset: ToolsetCopy
@@ -59,3 +60,4 @@ class Job:
     cancel: threading.Event | None = None
     kinds: frozenset[QuestionKind] = frozenset()
     ask: Callable[[Mapping[str, Question]], Inquiry] | None = None
+    token: Callable[[str], str] | None = field(default=None, repr=False)

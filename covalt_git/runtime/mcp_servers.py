@@ -142,11 +142,15 @@ def definition(
             f"{server.url!r} is not a URL once its references are filled in"
         ) from None
     rules = (HostRule.parse(rule_of(origin)), *may.reach.rules)
+    headers = settings(server.headers, lookup.in_header)
+    # The grant of the server covers its secrets, whose names it shows. A sign-in has a grant of its own.
+    lookup.check_hosts(origin)
+    may.check_sign_ins(origin, lookup.used)
     return Definition(
         name,
         "sse" if server.server_type == "sse" else "streamable-http",
         url=url,
-        headers=settings(server.headers, lookup.in_header),
+        headers=headers,
         reach=Reach(rules),
         workspace=workspace,
         secrets=tuple(lookup.used.values()),

@@ -20,6 +20,7 @@ from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.source_entries import with_entry, without_entry
 from covalt_git.manifests.state_files import lock_text
 from covalt_git.manifests.toolset_files import MANIFEST, toolset_ids
+from covalt_git.models.auth_entries import Auth
 from covalt_git.models.toolset_manifest import Source
 from covalt_git.names import RESERVED_TOOLSET_IDS, check_id, id_key, suggest_id
 from covalt_git.sources.document_files import replaced_files
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.sources.tool_lock import ToolLock
+    from covalt_git.models.toolset_manifest import ToolsetManifest
     from covalt_git.toolsets.toolset import Toolset
 
 _ACCEPT = "application/json, application/yaml, text/yaml, */*"
@@ -241,22 +243,35 @@ def plan(
     entry = _entry(source_id, document.kind, f"{folder}/{document.name}", document.url, options)
     source = declared_source(entry)
     manifest = manifest.model_copy(update={"sources": (*manifest.sources, source)})
-    compiled = compile_source(
-        source,
-        manifest,
-        source_id,
-        lambda path: files[path] if path in files else stored(path),
-    )
+
+    def read(path: str) -> bytes | None:
+        return files[path] if path in files else stored(path)
+
+    compiled = compile_source(source, manifest, source_id, read)
     check_tools(source, compiled)
-    text = with_entry(
-        (toolset.folder / MANIFEST).read_bytes(),
-        f"toolsets/{toolset_id}/{MANIFEST}",
-        "sources",
-        entry,
-    )
+    content = (toolset.folder / MANIFEST).read_bytes()
+    sign_ins = _new_sign_ins(manifest, compiled)
+    for sign_in in sign_ins:
+        content = with_entry(content, f"toolsets/{toolset_id}/{MANIFEST}", "auth", sign_in)
+    if sign_ins:
+        entries = tuple(Auth.model_validate(sign_in) for sign_in in sign_ins)
+        manifest = manifest.model_copy(update={"auth": (*manifest.auth, *entries)})
+        compiled = compile_source(source, manifest, source_id, read)
+    text = with_entry(content, f"toolsets/{toolset_id}/{MANIFEST}", "sources", entry)
     # Only what the document really refers to becomes a file of the toolset.
     used = {path: content for path, content in files.items() if path in compiled.documents}
     return PlannedSource(toolset, source, source_id, compiled, {**used, MANIFEST: text})
+
+
+def _new_sign_ins(manifest: ToolsetManifest, compiled: CompiledSource) -> list[JsonObject]:
+    """Return the entries of ``auth`` that a document's security schemes need, and the toolset does not have."""
+    hosts = sorted({host for tool in compiled.compilation.tools.values() for host in tool.hosts})
+    known = {entry.id for entry in manifest.auth}
+    return [
+        {**entry, "hosts": hosts}
+        for name, entry in compiled.compilation.sign_ins.items()
+        if name not in known and hosts
+    ]
 
 
 @locks_toolsets

@@ -139,6 +139,7 @@ def compile_source(
         posixpath.basename(path),
         namespace=namespace,
         read_file=recorded,
+        sign_ins={entry.id for entry in manifest.auth if entry.is_sign_in},
         held_names={tool.upstream: name for name, tool in lock.tools.items()} if lock else {},
     )
     # Compilers see the folder of the document only, and users the toolset.
@@ -254,17 +255,19 @@ def _added_request(source: Source, manifest: ToolsetManifest) -> JsonObject:
     """Return what the declaration of a source adds to each request: headers, and its authentication."""
     headers, query = dict(source.headers), {}
     auth = source.auth
-    token = auth.bearer if auth is not None else None
-    if auth is not None and auth.use is not None:
-        login = next((login for login in manifest.auth if login.id == auth.use), None)
-        token = login.token if login is not None else None
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-    if auth is not None and auth.value is not None:
-        if auth.header is not None:
-            headers[auth.header] = auth.value
-        if auth.query is not None:
-            query[auth.query] = auth.value
+    if auth is not None:
+        entry = next((entry for entry in manifest.auth if entry.id == auth.use), None)
+        value = auth.value if entry is None else entry.reference
+        token = auth.bearer
+        if entry is not None and auth.header is None and auth.query is None:
+            scheme = "Basic" if entry.type == "basic" else "Bearer"
+            headers["Authorization"] = f"{scheme} {value}"
+        elif token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        if value is not None and auth.header is not None:
+            headers[auth.header] = value
+        if value is not None and auth.query is not None:
+            query[auth.query] = value
     added = {"headers": headers, "query": query}
     return {part: values for part, values in added.items() if values}
 

@@ -21,8 +21,12 @@ def first_steps(toolset: Toolset, chat_id: str | None) -> list[str]:
         return [*steps, granting, f"covalt-git source refresh {toolset.id}"]
     if tool is None:
         return [*steps, f"covalt-git toolset show {toolset.id}"]
-    if tool.http is not None:
+    sign_ins = [
+        entry for entry in (toolset.manifest.auth if toolset.manifest else ()) if entry.is_sign_in
+    ]
+    if tool.http is not None or sign_ins:
         steps.append(granting)
+    steps += [f"covalt-git auth login {toolset.id}/{entry.id}" for entry in sign_ins]
     steps.append(f"covalt-git tool test {toolset.id}")
     if chat_id is None:
         chat_id = "c1"

@@ -204,7 +204,11 @@ class Toolset:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The names of the secrets that it can use: those that it declares, and those of accepted requests of documents."""
+        """The names of the secrets that it can use.
+
+        They are those that it declares, those of accepted requests of documents, and those of its sign-ins, whose tokens
+        have the names of their entries of ``auth``.
+        """
         declared = self.manifest.secrets if self.manifest else ()
         sent = {
             secret.name
@@ -212,6 +216,9 @@ class Toolset:
             if tool.source is not None and tool.held_back is None and tool.http is not None
             for secret in secrets_of(tool.http)
         }
+        for entry in self.manifest.auth if self.manifest else ():
+            if entry.is_sign_in:
+                sent |= {entry.reference_name, *filter(None, [entry.client_secret_name])}
         return (*declared, *sorted(sent - set(declared)))
 
     @property

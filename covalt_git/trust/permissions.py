@@ -19,6 +19,7 @@ from covalt_git.models.toolset_state import (
     ServerGrant,
     ToolGrant,
 )
+from covalt_git.templating.references import secret_words
 from covalt_git.trust.consents import IMPORTED
 from covalt_git.trust.permission import Permission
 
@@ -175,9 +176,9 @@ def _of_grant(
                 yield {**fact, "host": host}, f"connect to {host}"
         case SecretGrant():
             # Python tools get the secret whatever the hosts are, so the grant permits something without a host too.
-            yield fact, f"use the secret {grant.name}"
+            yield fact, f"use {secret_words(grant.name)}"
             for host in grant.hosts:
-                yield {**fact, "host": host}, f"send the secret {grant.name} to {host}"
+                yield {**fact, "host": host}, f"send {secret_words(grant.name)} to {host}"
         case ProcessGrant():
             folder = f" in {grant.cwd}" if grant.cwd else ""
             where = "without a sandbox"

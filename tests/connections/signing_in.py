@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.oauth_login import LoginCallbacks
+from covalt_git.connections.login_reach import LoginCallbacks
 from covalt_git.connections.token_store import StoredLogin
 from covalt_git.hosts import Reach, WebOrigin
 
@@ -100,6 +100,20 @@ def visit(address: str) -> str:
     with suppress(urllib.error.HTTPError), urllib.request.urlopen(address, timeout=10) as page:
         return str(page.read().decode())
     return ""
+
+
+class _NotFollowed(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object, **__: object) -> None:
+        return None
+
+
+def redirect_of(address: str) -> str:
+    """Return where a URL redirects to, which is not followed."""
+    try:
+        urllib.request.build_opener(_NotFollowed).open(address, timeout=10)
+    except urllib.error.HTTPError as error:
+        return str(error.headers["Location"])
+    raise AssertionError(f"{address} does not redirect")
 
 
 def stored_login(project: Path, url: str) -> StoredLogin:

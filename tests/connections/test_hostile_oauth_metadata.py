@@ -15,7 +15,8 @@ import yaml
 from werkzeug.wrappers import Request, Response
 
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.oauth_login import LoginCallbacks, sign_in
+from covalt_git.connections.login_reach import LoginCallbacks
+from covalt_git.connections.oauth_login import sign_in
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 from tests.wsgi_server import listening

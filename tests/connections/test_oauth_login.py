@@ -12,14 +12,16 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.errors import ServerRefusedError, SignInNeededError
-from covalt_git.connections.oauth_login import SignInFailedError, sign_in
+from covalt_git.connections.errors import ServerRefusedError
+from covalt_git.connections.login_reach import SignInFailedError
+from covalt_git.connections.oauth_login import sign_in
 from covalt_git.connections.pool import Connections
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import (
     ClientChoice,
     SignInFile,
     SignInFileError,
+    SignInNeededError,
     StoredLogin,
     stored_logins,
 )
@@ -152,7 +154,14 @@ def test_a_token_is_refreshed_before_it_expires_once_for_all_its_users(
     server.set()
 
     async def both() -> list[str]:
-        return [*await asyncio.gather(*(StoredTokens(defined).current() for _ in range(2)))]
+        return [
+            *await asyncio.gather(
+                *(
+                    StoredTokens(defined.name, defined.url, defined.reach).current()
+                    for _ in range(2)
+                )
+            )
+        ]
 
     tokens = {*asyncio.run(both())}
 
@@ -184,7 +193,9 @@ def test_a_refreshed_token_is_stored_although_its_caller_has_left(defined: Defin
     login = log_in(defined)
 
     async def leave() -> None:
-        waiting = asyncio.create_task(StoredTokens(defined).refresh(login.access_token))
+        waiting = asyncio.create_task(
+            StoredTokens(defined.name, defined.url, defined.reach).refresh(login.access_token)
+        )
         await asyncio.sleep(0)
         waiting.cancel()
         async with asyncio.timeout(10):

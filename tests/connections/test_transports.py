@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.errors import ServerFailedError, ServerRefusedError, SignInNeededError
+from covalt_git.connections.errors import ServerFailedError, ServerRefusedError
 from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import Connections
-from covalt_git.connections.token_store import SignInFile
+from covalt_git.connections.token_store import SignInFile, SignInNeededError
 from covalt_git.hosts import Reach
 from tests.connections.conftest import call_tool, text
 from tests.connections.signing_in import serving, stored_login

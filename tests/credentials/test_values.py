@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_git.connections import oauth_login
+from covalt_git.connections import login_reach
 from covalt_git.connections.stderr_tail import TAIL_BYTES, StderrTail
 from covalt_git.credentials.values import MASK, SHORTEST, Mask, SecretsFileError, SecretStore
 from covalt_git.errors import failure_text
@@ -207,7 +207,7 @@ CUTS: dict[str, tuple[int, Callable[[str], str]]] = {
     "stderr": (TAIL_BYTES, stderr),
     "a line of stderr": (TAIL_BYTES, stderr_line),
     "an error of a library": (300, lambda text: failure_text(ValueError(text))),
-    "an error of a login": (300, oauth_login._plain),
+    "an error of a login": (300, login_reach.plain_words),
     "an error of an HTTP tool": (
         500,
         lambda text: error_message(

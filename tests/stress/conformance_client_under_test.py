@@ -18,11 +18,11 @@ from typing import Any
 
 from covalt_git.connections.connection import ServerCall
 from covalt_git.connections.definition import Definition, Name
-from covalt_git.connections.errors import SignInNeededError
 from covalt_git.connections.event_handlers import EventHandlers
-from covalt_git.connections.oauth_login import LoginCallbacks, sign_in
+from covalt_git.connections.login_reach import LoginCallbacks
+from covalt_git.connections.oauth_login import sign_in
 from covalt_git.connections.pool import Connections
-from covalt_git.connections.token_store import ClientChoice
+from covalt_git.connections.token_store import ClientChoice, SignInNeededError
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach, origin_of
 from covalt_git.models.sources.tool_lock import locked_tool

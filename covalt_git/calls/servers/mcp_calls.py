@@ -13,7 +13,7 @@ from covalt_git.access.grants import granted
 from covalt_git.calls.running import Installing
 from covalt_git.calls.servers.server_programs import pinned_program
 from covalt_git.calls.tool_grants import check_server_grant, server_of
-from covalt_git.calls.tool_run import secret_store
+from covalt_git.calls.tool_run import secret_store, sign_ins_of
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.elicitation.requests import inquire, question_records
 from covalt_git.errors import CovaltError, StaleError
@@ -101,7 +101,9 @@ def definition(
         workspace=workspace,
         chat_id=chat_id,
         may=may,
-        lookup=Lookup(_declared(toolset, server) | {*extra}, store),
+        lookup=Lookup(
+            _declared(toolset, server) | {*extra}, store, sign_ins_of(root, toolset, may)
+        ),
         limits=effective_limits(Limits(), (config or read_config(root)).limits),
         pinned=pinned_program(toolset, server, report=report, cancel=cancel),
         confinement=confinement,

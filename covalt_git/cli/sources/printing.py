@@ -10,6 +10,7 @@ from covalt_git.models.held_back import CORRECTS_SCHEMA, WHY_HELD_BACK
 from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.sources.definition_diff import definition_lines
+from covalt_git.templating.references import AUTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +49,10 @@ def print_detail(
         )
     for name, hosts in source.secrets.items():
         receivers = f" to {', '.join(hosts)}" if hosts else ""
+        if name.startswith(AUTH):
+            sign_in = f"{source.toolset_id}/{name.removeprefix(AUTH)}"
+            output.fact(f"  sign-in{receivers}: covalt-git auth login {sign_in}")
+            continue
         if source.lacks_server and name.endswith("_BASE_URL"):
             receivers = ", the URL of the API, which the document lacks"
         output.fact(f"  secret: {name}{receivers}")

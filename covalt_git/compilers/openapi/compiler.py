@@ -32,7 +32,7 @@ from covalt_git.names import EVERYTHING, matches
 from covalt_git.templating.url_templates import UrlTemplate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from covalt_git.compilers.compilation import ArgumentPlace
     from covalt_git.compilers.openapi.documents import ReadFile
@@ -59,18 +59,20 @@ def compile_openapi(
     exclude: Sequence[str] = (),
     base_url: str | None = None,
     address: str = "",
+    sign_ins: Collection[str] = (),
 ) -> Compilation:
     """Return the tools of an OpenAPI document of version 2.0, 3.0, 3.1 or 3.2.
 
     ``path`` is the document's path in the folder of ``read_file``, which returns the content of another file there,
     or None.  ``held_names`` are the names of tools in the lock, by their ``upstream``.  ``include`` and ``exclude``
     are patterns of names.  ``base_url`` replaces all servers; relative ones begin at ``address``, the document's URL.
+    ``sign_ins`` are the ids of entries of ``auth``: a scheme whose entry is not among them needs a secret.
 
     Raises:
         BadDocumentError: if the text is not such a document, or exceeds a limit.
     """
     documents = Documents(text, path, read_file)
-    compiler = _Compiler(documents, namespace, base_url, address)
+    compiler = _Compiler(documents, namespace, base_url, address, sign_ins)
     return compiler.compile(held_names or {}, include, exclude)
 
 
@@ -89,7 +91,12 @@ class _Endpoint:
 
 class _Compiler:
     def __init__(
-        self, documents: Documents, namespace: str, base_url: str | None, address: str
+        self,
+        documents: Documents,
+        namespace: str,
+        base_url: str | None,
+        address: str,
+        sign_ins: Collection[str],
     ) -> None:
         self._documents = documents
         self._faults = documents.faults
@@ -103,7 +110,7 @@ class _Compiler:
         schemes = self._root.at("securityDefinitions")
         if not self._is_swagger:
             schemes = self._root.at("components", "securitySchemes")
-        self._security = SecuritySchemes(documents, schemes, namespace)
+        self._security = SecuritySchemes(documents, schemes, namespace, sign_ins)
         self._left_out: list[LeftOut] = []
         self._secrets: dict[str, set[str]] = {}
         self._argument_places: dict[str, dict[str, ArgumentPlace]] = {}
@@ -155,6 +162,7 @@ class _Compiler:
                 [operation.upstream for operation in operations],
             ),
             argument_places=self._argument_places,
+            sign_ins=self._security.entries,
         )
 
     def _endpoints(self) -> Iterator[_Endpoint]:
@@ -254,6 +262,8 @@ class _Compiler:
         self._leave_out_parts(endpoint, body)
         self._argument_places[endpoint.upstream] = arguments.described_at
         for credential in credentials.values:
+            if credential.sign_in:
+                continue
             self._secrets.setdefault(credential.secret, set()).update(server.hosts)
         return CompiledTool(
             upstream=endpoint.upstream,

@@ -21,6 +21,7 @@ def source_digest(
     """Return the digest of what the tools of a source are compiled from; ``documents`` are digests by path."""
     used = source.auth.use if source.auth is not None else None
     logins = [auth for auth in manifest.auth if auth.id == used]
+    sign_ins = sorted(auth.id for auth in manifest.auth if auth.is_sign_in and auth.id != used)
     facts = {
         "source": source.model_dump(
             mode="json", by_alias=True, exclude=_OTHERS, exclude_defaults=True
@@ -29,4 +30,8 @@ def source_digest(
         "namespace": namespace,
         "documents": dict(documents),
     }
+    if sign_ins and source.type == "openapi":
+        facts["sign_ins"] = (
+            sign_ins  # a scheme with an entry is a sign-in, and one without needs a secret
+        )
     return canonical_json.digest(facts)

@@ -14,6 +14,7 @@ from covalt_git.grants.status import acting_grants
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import TRUSTING, EmptyRequest, Request, Result, operation
+from covalt_git.templating.references import AUTH
 from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
@@ -152,6 +153,8 @@ def _requested(project: Project) -> Iterator[SecretRow]:
             *(acting_grants(toolset, tool) for tool in toolset.tools if tool.http is not None),
         ]
         for name in toolset.secrets:
+            if name.startswith(AUTH):  # `auth list` has the sign-ins
+                continue
             source = store.source(name) or ("command" if command else None)
             reaches = [grants.secrets[name] for grants in (may, *kept) if name in grants.secrets]
             yield SecretRow(

@@ -122,6 +122,21 @@ class _Listener:
         answers: dict[str, dict[str, Any]] = reply["answers"]
         return answers
 
+    def token(self, name: str) -> str:
+        """Request the token of a sign-in from the caller and wait; one thread at a time."""
+        import covalt_toolset  # noqa: PLC0415 - in the sandbox
+
+        with self._asking:  # as in ask()
+            self.send({"event": "token", "name": str(name)})
+            try:
+                reply = wire.receive(self._connection)
+            except (EOFError, OSError):
+                reply = None
+        if reply is None or "token" not in reply:
+            error = (reply or {}).get("error", {})
+            raise covalt_toolset.SignInNeeded(error.get("message", "the call was cancelled"))
+        return str(reply["token"])
+
     def send(self, event: dict[str, Any]) -> None:
         """Send an event; a cancelled call has no receiver."""
         with self._sending, contextlib.suppress(OSError):
@@ -241,6 +256,8 @@ def _call(function: Callable[..., object], request: dict[str, Any], folder: Path
     except (covalt_toolset.CannotAsk, covalt_toolset.NotAnswered) as error:
         code = "cannot_ask" if isinstance(error, covalt_toolset.CannotAsk) else "not_answered"
         return {**failure(code, error, folder), "message": _text(error)}
+    except covalt_toolset.SignInNeeded as error:
+        return {**failure("sign_in_needed", error, folder), "message": _text(error)}
     except BaseException as error:  # noqa: BLE001 - SystemExit and KeyboardInterrupt of a tool too
         return failure(_limit_of(error, request["limits"]) or "tool_raised", error, folder)
     try:

@@ -32,6 +32,7 @@ from covalt_git.operations import (
     toolset_imports,
     toolsets,
 )
+from covalt_git.operations.credentials import logins, running_sign_ins
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
 from covalt_git.text import display
@@ -102,6 +103,30 @@ def export(toolset_id: str) -> Response:
     """Send a toolset as a ZIP; errors are shown as a page."""
     placeholders = request.args.get("placeholders") == "true"
     return send(ask(bundles.export_toolset, toolset_id=toolset_id, placeholders=placeholders))
+
+
+@pages.post("/toolsets/<toolset_id>/sign-ins/<name>")
+def sign_in(toolset_id: str, name: str) -> Response:
+    """Start a sign-in, complete it with a pasted address, or sign out; an error is shown on the page."""
+    as_admin("sign in for toolsets")
+    server, form = f"{toolset_id}/{name}", request.form
+    try:
+        if form.get("action") == "out":
+            signed_out = ask(logins.log_out, server=server)
+            message = " ".join(["Signed out.", *signed_out.not_taken_back])
+        elif address := form.get("address", "").strip():
+            ask(running_sign_ins.paste_address, server=server, address=address)
+            message = "Signed in."
+        else:
+            ask(
+                running_sign_ins.start_sign_in,
+                server=server,
+                client_id=form.get("client_id", "").strip() or None,
+            )
+            message = "Sign in at the provider."
+    except CovaltError as error:
+        return make_response(_toolset(toolset_id, error), error.http_status)
+    return _back(toolset_id, "sign-ins", message)
 
 
 @pages.post("/toolsets/<toolset_id>/grants")
@@ -354,6 +379,9 @@ def _toolset(
         connections=connections,
         lines=definition_lines,
         admin=context.is_admin,
+        sign_ins=ask(running_sign_ins.list_sign_ins, toolset_id=toolset_id).sign_ins
+        if context.is_admin and detail.manifest
+        else (),
         error=error,
         observed=observed,
     )

@@ -1,0 +1,62 @@
+"""The page of a toolset: a user signs in and out there, in a browser on this machine or on another."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.browser import console_errors
+from tests.calls.conftest import World
+from tests.connections.signing_in import redirect_of
+from tests.live_server import live
+from tests.sign_ins.accounts import stored
+
+
+@pytest.fixture
+def page(shop: World, chromium: Browser) -> Iterator[Page]:
+    """The page of the toolset; whatever its console calls an error fails the test."""
+    with live(shop.root) as served:
+        context = chromium.new_context()
+        page = context.new_page()
+        errors = console_errors(page)
+        page.goto(served.door)
+        page.goto(f"{served.url}/toolsets/shop")
+        yield page
+        context.close()
+        assert errors == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [1280, 375])
+def test_a_user_signs_in_and_out(shop: World, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    sign_in = page.locator("#sign-in-shop")
+    assert "not signed in" in sign_in.inner_text()
+
+    sign_in.get_by_role("button", name="Sign in").click()
+    with page.context.expect_page() as opened:
+        sign_in.get_by_role("link", name="Sign in at 127.0.0.1").click()
+    opened.value.get_by_text("You can close this page").wait_for()
+    sign_in.get_by_role("button", name="Sign out").wait_for()
+
+    assert stored(shop.root).scope == "read"
+    assert "renewed automatically" in sign_in.inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    sign_in.get_by_role("button", name="Sign out").click()
+    page.get_by_text("Signed out.").wait_for()
+    assert "not signed in" in sign_in.inner_text()
+
+
+@pytest.mark.browser
+def test_a_user_whose_browser_is_on_another_machine_pastes_the_address(
+    shop: World, page: Page
+) -> None:
+    sign_in = page.locator("#sign-in-shop")
+    sign_in.get_by_role("button", name="Sign in").click()
+    address = sign_in.get_by_role("link", name="Sign in at 127.0.0.1").get_attribute("href") or ""
+
+    sign_in.get_by_label("Paste its address").fill(redirect_of(address))
+    sign_in.get_by_role("button", name="Complete").click()
+    sign_in.get_by_role("button", name="Sign out").wait_for()
+
+    assert stored(shop.root).scope == "read"
