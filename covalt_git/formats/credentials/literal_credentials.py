@@ -194,6 +194,10 @@ _REFERRED = re.compile(
 """The names in references of all clients: ``${NAME:-x}``, ``${env:NAME}``, ``{env:NAME}``, ``${input:a name}``, ``${{ secrets.NAME }}``."""
 
 
+_FILE = re.compile(r"\{file:([^{}]+)\}")
+"""The file whose content is a value, in OpenCode and Windsurf."""
+
+
 class _Replacer:
     def __init__(self, tokens: list[str]) -> None:
         self.found: list[Note] = []
@@ -418,7 +422,7 @@ class _Replacer:
             name = unused(name, {*self._names.values(), *self._referred}, "_")
             self._names[literal] = name
         secret = self._names[literal]
-        self.found.append(Note(place.loc, _message(secret), secret))
+        self.found.append(Note(place.loc, _message(secret, literal), secret))
         return f"${{{secret}}}"
 
 
@@ -520,7 +524,10 @@ def _password_name(place: _Place) -> str:
     return f"{place.key}_PASSWORD" if place.key.isupper() else f"{place.key}_password"
 
 
-def _message(name: str) -> str:
+def _message(name: str, text: str = "") -> str:
+    file = _FILE.search(text)
+    if file is not None:
+        return f"the client reads this credential from the file {file[1]!r}: the output refers to the secret {name}"
     return f"the credential is not copied: the output refers to the secret {name}"
 
 

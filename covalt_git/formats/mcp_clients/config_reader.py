@@ -22,9 +22,11 @@ from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.mcp_clients import host_variables, tool_rules
 from covalt_git.formats.mcp_clients.hosts import (
     DISABLED_TOOLS,
+    ENABLED_TOOLS,
     HTTP,
     KEYS_OF_DISABLED,
     PROMPT,
+    empty_lists,
     keys_of_off,
 )
 from covalt_git.formats.model import Note, Part, changed, unused, variable_name
@@ -50,7 +52,6 @@ _TRANSPORTS: Final = {
 }
 """The words of all hosts for a transport: people copy an entry from one host to another, and hosts add words."""
 
-_ENABLED: Final = "enabled_tools"
 _LOGIN: Final = "the login of the client has no effect in a toolset: covalt-git auth login, or a header with a reference to a secret"
 _OF_SANDBOX: Final = ("sandbox", "sandboxEnabled")
 """Limits that no user misses: a toolset's program has the sandbox of the project, and no grants."""
@@ -182,6 +183,16 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
     for key in keys_of_off(host, server.value):
         message = f"{host.title} does not document this key, and may start the server: disabled in the toolset"
         yield Note(server[key].loc, message)
+    for key in empty_lists(host, server.value):
+        message = f"{host.title} offers no tool of this server: disabled in the toolset"
+        yield Note(server[key].loc, message)
+    # A credential has become a secret, with a note of its own.
+    for loc, text in texts(server.value) if host.file_variable else ():
+        start = text.partition(host.file_variable)[2]
+        if start and loc[0] not in _WITHOUT_EFFECT:
+            path = start.partition("}")[0]
+            message = f"{host.title} reads the file {path!r} here, and the text stays: write a reference to a secret with its content"
+            yield Note((*server.loc, *loc), message)
     if isinstance(server.peek("envFile"), str):
         message = f"the variables of {server.peek('envFile')!r} are not read: add those that the server needs to env"
         yield Note(server["envFile"].loc, message, is_lost=True)
@@ -275,7 +286,7 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
             output.node("env").set(item.value, item, f"${{{place}{item.value}}}")
     if host.off and host.off[0] in server:
         output.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
-    for key in keys_of_off(host, server.value):
+    for key in (*keys_of_off(host, server.value), *empty_lists(host, server.value)):
         output.set("enabled", server[key], value=False)
 
 
@@ -406,7 +417,7 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
             value = value * unit
         elif unit or not is_list or not value or name == DISABLED_TOOLS:
             continue
-        if name == _ENABLED:
+        if name == ENABLED_TOOLS:
             offered = [tool for tool in value if tool not in _disabled(host, server)]
             tools = ", ".join(map(repr, offered))
             accepted = f"only the tools {shorten(tools, 200)}" if offered else "no tool"

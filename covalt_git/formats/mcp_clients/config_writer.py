@@ -20,6 +20,7 @@ from covalt_git.formats.mcp_clients.hosts import (
     HTTP,
     KEYS_OF_DISABLED,
     PROMPT,
+    empty_lists,
     keys_of_off,
 )
 from covalt_git.formats.model import Part, pointer_text, unused
@@ -71,7 +72,8 @@ def write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
                     for key, value in earlier.get("set", {}).items()
                     if key.startswith(f"{place}/")
                 }
-                if server.peek("enabled") is False and keys_of_off(host, own_keys):
+                is_off = keys_of_off(host, own_keys) or empty_lists(host, own_keys)
+                if server.peek("enabled") is False and is_off:
                     server.take("enabled")
                 name = names.get(server_id, server_id)
                 _use_rules(manifest, server, [rule for rule in rules if rule.server == name])

@@ -89,6 +89,7 @@ class Host(NamedTuple):
         repeats_names: Whether each server has its own name too.
         around_headers: The key of the object that has the headers, if it is not the server.
         header_style: How a header refers to a variable, if not as other texts do.
+        file_variable: How a variable of a file begins, whose value is the file's content.
         folder: The variable of the folder that is open in the editor; the host has its other variables too.
         reads_folders: Whether a text can have the variables of the project's folder, which may have no value.
         own_folder: The variable of a plugin's folder, which a toolset calls ``$toolset``.
@@ -98,6 +99,7 @@ class Host(NamedTuple):
         settings: The keys of settings that several hosts have, their common names, and the milliseconds in a unit of
             time; 0 for lists of tools.
         top: What each written file has.
+        empty_enables_all: Whether an empty list of enabled tools means all tools.
         approvals: The key of the approval of all tools, and those of one tool: of the tools, and of its approval.
         choices: For each version of the host, the key of an object of the file, or an empty text for the file itself, and in
             it the keys of two lists: of the servers that the host starts, and of those that it does not start.
@@ -129,6 +131,7 @@ class Host(NamedTuple):
     repeats_names: bool = False
     around_headers: str = ""
     header_style: str = ""
+    file_variable: str = ""
     folder: str = ""
     reads_folders: bool = False
     own_folder: str = ""
@@ -137,6 +140,7 @@ class Host(NamedTuple):
     top: Mapping[str, str] = MappingProxyType({})
     loose_env: bool = False
     settings: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    empty_enables_all: bool = False
     approvals: tuple[str, str, str] | None = None
     choices: tuple[tuple[str, str, str], ...] = ()
     profiles: Profiles | None = None
@@ -274,17 +278,20 @@ HOSTS: Final = (
     Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
     Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
-    Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
-    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
+    Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", file_variable="${file:", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
+    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", file_variable="{file:", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
     Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), approvals=("default_tools_approval_mode", "tools", "approval_mode"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
     Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": ""}, {"http": HTTP, "sse": "sse"}, style="$NAME", choices=(("mcp", "allowed", "excluded"), ("", "allowMCPServers", "excludeMCPServers")), tool_names=("mcp_{server}_", "mcp__{server}__", "{server}__"), rules=_RULES_OF_GEMINI, own_tools=frozenset(_TOOLS_OF_GEMINI.split()), more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
     Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, profiles=_PROFILES_OF_ZED, tool_names=("mcp:{server}:",), rules=_RULES_OF_ZED, older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
     Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
     Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}, elsewhere=({"uses": frozenset()}, "a block of the hub of Continue, which has the server's command: write it instead of uses")),
-    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}, elsewhere=({"type": frozenset({"builtin", "platform", "frontend", "inline_python"})}, "an extension that runs in Goose itself, without a server's command or URL")),
+    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}, empty_enables_all=True, elsewhere=({"type": frozenset({"builtin", "platform", "frontend", "inline_python"})}, "an extension that runs in Goose itself, without a server's command or URL")),
     Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style="", more=frozenset({"timeout"}), settings={"timeout": ("call_timeout", 1)}),
 )  # fmt: skip
 """The hosts whose files can be read and written."""
+
+ENABLED_TOOLS: Final = "enabled_tools"
+"""The common name of the list of the only tools that a host offers."""
 
 KEYS_OF_DISABLED: Final = frozenset(
     key for host in HOSTS for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS
@@ -297,3 +304,9 @@ def keys_of_off(host: Host, server: JsonObject) -> list[str]:
     own = host.off[0] if host.off else ""
     offs = dict(item.off for item in HOSTS if item.off and item.off[0] != own)
     return [key for key, off in offs.items() if server.get(key) is off]
+
+
+def empty_lists(host: Host, server: JsonObject) -> list[str]:
+    """Return the keys of empty lists by which a host offers no tool of a server."""
+    keys = [key for key, (name, _) in host.settings.items() if name == ENABLED_TOOLS]
+    return [key for key in keys if server.get(key) == [] and not host.empty_enables_all]

@@ -1296,3 +1296,45 @@ def test_a_message_on_allowed_tools_names_no_excluded_one(
     (lost,) = laws.converted(text.encode(), source, TOOLSET, f"x.{host.kind}").lost
 
     assert lost.reason.endswith("accept only the tools 'ok'")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("codex", "enabled_tools"), ("gemini-cli", "includeTools"), ("goose", "available_tools")]
+)  # fmt: skip
+def test_an_empty_list_of_enabled_tools_disables_the_server_except_in_goose(
+    name: str, key: str
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    value = host.document({"a": {host.command: "x", "type": "stdio", key: []}})
+    text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
+    source, path = recognition.find_format(name), f"x.{host.kind}"
+    done = laws.converted(text.encode(), source, TOOLSET, path)
+    stored = done.files["toolset.yaml"]
+    again = laws.converted(stored, TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
+
+    (server,) = yaml_text.load(stored, "t").data["mcp_servers"]
+    assert (server.get("enabled"), len(done.notes)) == (
+        (None, 0) if name == "goose" else (False, 1)
+    )
+    assert (documents.parse(written, path).value, again.lost) == (value, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("opencode", "{file:~/a.txt}"), ("windsurf", "${file:~/a.txt}")]
+)
+def test_a_file_whose_content_a_client_writes_into_a_value_has_a_note(
+    name: str, variable: str
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    env = {"MODE": variable, "API_KEY": variable.replace("a.txt", "key")}
+    value = host.document(
+        {"a": {host.command: ["x"] if host.lists_command else "x", host.env: env}}
+    )
+    done = laws.converted(laws.as_json(value), recognition.find_format(name), TOOLSET)
+    (server,) = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert server["env"]["API_KEY"] == "${API_KEY}"
+    shown = {note.pointer.rpartition("/")[2]: note.message for note in done.notes}
+    assert "reads the file '~/a.txt'" in shown["MODE"]
+    assert "reads this credential from the file '~/key'" in shown["API_KEY"]
