@@ -11,6 +11,7 @@ from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion, document_reader, documents, recognition
 from covalt_git.formats.mcp_clients.hosts import HOSTS, Host
+from covalt_git.formats.model import pointer_text
 from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
 from tests.operations_client import Operations
@@ -1338,3 +1339,61 @@ def test_a_file_whose_content_a_client_writes_into_a_value_has_a_note(
     shown = {note.pointer.rpartition("/")[2]: note.message for note in done.notes}
     assert "reads the file '~/a.txt'" in shown["MODE"]
     assert "reads this credential from the file '~/key'" in shown["API_KEY"]
+
+
+WITHOUT_MEANING = {
+    *(
+        "autoApprove",
+        "alwaysAllow",
+        "trust",
+    ),  # a toolset asks by its own rules, and rather too often
+    *("description", "bundled", "name", "source"),  # for people
+    *("required", "dev", "settings"),  # of the client's start, and of its extensions
+}
+"""Keys of servers that a toolset carries without a message, because no user misses them."""
+
+
+def silent_keys(done: conversion.Conversion, host: Host) -> set[Any]:
+    """Return the keys of servers that are carried only, without a note or a loss that names their place."""
+    said = {note.pointer for note in done.notes} | {loss.pointer for loss in done.lost}
+    at = len(host.path)
+    return {
+        loc[at + 1]
+        for loc in done.carried
+        if loc[:at] == host.path
+        and len(loc) > at + 1
+        and said.isdisjoint(pointer_text(loc[:end]) for end in range(len(loc) + 1))
+    }
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=[host.name for host in HOSTS])
+@pytest.mark.parametrize("value", [True, False, 90, 900000, ["a"], {"a": "b"}, "a/b"], ids=repr)
+def test_a_setting_of_a_server_has_its_effect_or_a_message(host: Host, value: Any) -> None:
+    common = "cwd envFile oauth auth scopes disabled enabled timeout startup_timeout_ms sandbox"
+    keys = {*host.more, *host.settings, *common.split()} - WITHOUT_MEANING
+    if host.off and not isinstance(value, bool):
+        keys -= {host.off[0]}
+    start: dict[str, Any] = {host.command: ["x"] if host.lists_command else "x", "type": "stdio"}
+    source, path = recognition.find_format(host.name), f"x.{host.kind}"
+    fits = {
+        bool: {"disabled", "enabled", "oauth", "auth"},
+        int: {key for key in keys if "imeout" in key},
+        list: {key for key in keys if "ools" in key or key == "scopes"},
+        dict: {"oauth", "auth", "sandbox"},
+        str: {"cwd", "envFile", "auth", "authProviderType", "headersHelper"},
+    }[type(value)]
+    for key in keys & fits:
+        content = host.document({"a": {**start, key: value}})
+        text = documents.toml_text(content) if host.kind == "toml" else json.dumps(content)
+        done = laws.converted(text.encode(), source, TOOLSET, path)
+        # A server of a toolset is enabled, and has no login, unless the file says something else.
+        is_usual = value is False or (key, value) == ("enabled", True)
+        assert silent_keys(done, host) <= ({key} if is_usual else set()), key
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=[host.name for host in HOSTS])
+def test_no_setting_of_a_server_is_carried_without_a_message(host: Host) -> None:
+    source = recognition.find_format(host.name)
+    for path in laws.documents_of(host.name):
+        done = laws.converted(path.read_bytes(), source, TOOLSET, path.name)
+        assert silent_keys(done, host) <= WITHOUT_MEANING | {"oauth", "envs"}, path
