@@ -56,6 +56,9 @@ _NEW_ID = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 NEW_ID_PATTERN = f"^{_NEW_ID}$"
 """Pattern of JSON Schemas for ids that a caller chooses: UUIDs of version 7."""
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+FULL_TOOL_ID_PATTERN = f"^{_ID.pattern}:{_TOOL_NAME.pattern}$"
+"""Pattern of JSON Schemas for ids of tools with their namespaces; not all validators know a lookahead, so it has no lengths."""
+
 _BRANCH = r"[A-Za-z0-9](?:[A-Za-z0-9_-]|[./](?![./]))*"
 _GITS_OWN = r"(?i:refs(?:/.*)?|head)|[A-Z_]+_HEAD"
 """What git, or a reader of its answers, takes for a ref of another kind: ``refs/x``, ``FETCH_HEAD``."""

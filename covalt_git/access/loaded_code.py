@@ -271,7 +271,7 @@ def code_words(argv: Sequence[str]) -> set[int]:
 
 def start_folder(argv: Sequence[str]) -> tuple[int, str] | None:
     """Return the folder in which a package runner starts the code, as its option names it, and the position of the word."""
-    options = _FOLDER_OPTIONS.get(_name(argv[0]), "").split()
+    options = _FOLDER_OPTIONS.get(program_name(argv[0]), "").split()
     for at in sorted(code_words(argv) - {0}) if options else ():
         option, is_joined, value = argv[at].partition("=") if at < len(argv) else ("", "", "")
         if option in options and (is_joined or at + 1 < len(argv)):
@@ -282,14 +282,14 @@ def start_folder(argv: Sequence[str]) -> tuple[int, str] | None:
 def runs_named_program(argv: Sequence[str]) -> bool:
     """Return whether the last word that names code is a program of a package, or a script that a package names."""
     words = [argv[at] for at in sorted(code_words(argv))[1:-1]]
-    return _name(argv[0]) in _PROGRAMS_OF_PACKAGES and not any(map(_kind, words))
+    return program_name(argv[0]) in _PROGRAMS_OF_PACKAGES and not any(map(_kind, words))
 
 
 def _kind(word: str) -> str:
-    return _KIND_OF.get(_name(word), "")
+    return _KIND_OF.get(program_name(word), "")
 
 
-def _name(program: str) -> str:
+def program_name(program: str) -> str:
     """Return the name of a program or package, without folders, a version as in ``tsx@4`` and ``mcp[cli]==1``."""
     name = _REQUIREMENT.sub("", program.rpartition("/")[2].lower())
     return _VERSION.sub("", name)

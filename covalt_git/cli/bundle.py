@@ -109,6 +109,7 @@ def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool)
     help="Add the unknown key that signed it to `signers` in covalt.yaml, under this name.",
 )
 @click.option("--unsigned", is_flag=True, help="Ignore the signature.")
+@click.option("--sha256", metavar="HEX", help="Refuse a file with another SHA-256.")
 @accept_option
 @click.option(
     "--trust",

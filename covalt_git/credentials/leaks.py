@@ -18,6 +18,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.credentials import token_formats, value_patterns
+from covalt_git.credentials.connection_strings import EXPRESSION, passwords
 from covalt_git.credentials.plain_names import plain_name
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Credential(NamedTuple):
 
 
 _SHORTEST_VALUE = 16
+_SHORTEST_PASSWORD = 6
 
 _ESCAPE = re.compile(
     r"""%(?:25)*(?P<url>[2-7][0-9A-Fa-f])
@@ -69,7 +71,9 @@ _PLACEHOLDER = (
     r"(?i)example|your|placeholder|change.?me|redacted|dummy|sample|insert|replace|fake|secret.?here"
     r"|xxxx|0000000|1234567|abcdefg|\*\*\*|(.)\1{5}"
 )
-_PLAIN_PASSWORDS = r"pass(?:w(?:or)?d)?|secret|token|user(?:name)?|admin|root|postgres"
+_PLAIN_PASSWORDS = (
+    r"(?:[a-z_$][\w$]*\.)*(?:pass(?:w(?:or)?d)?|secret|token|user(?:name)?|admin|root|postgres)"
+)
 _RANDOM_BITS = 3.5
 """Entropy in bits per character above which a value is not a word; the bound of gitleaks."""
 
@@ -138,7 +142,7 @@ def _guesses(text: str) -> Iterator[Credential]:
     lower = text.lower() if text.isascii() else text.translate(_LOWER)
     yield from _assigned(text, lower)
     yield from _in_addresses(text)
-    yield from _in_connection_strings(text, lower)
+    yield from _in_connection_strings(text)
 
 
 def masked(text: str, values: Iterable[str] | None = None) -> str:
@@ -336,11 +340,6 @@ def _in_addresses(text: str) -> Iterator[Credential]:
         if password is not None and not is_user and _is_password(password[0]):
             kind = "a URL with a password in it"
             yield Credential(password[1], kind, password[0], certain=False)
-    for needed, pattern in value_patterns.ADDRESS_PASSWORDS.items():
-        for login in pattern.finditer(text) if needed.search(text) else ():
-            if _is_password(login["value"]):
-                kind = "an address of a database with a password in it"
-                yield Credential(login.start("value"), kind, login["value"], certain=False)
 
 
 def _default_password(text: str, at: int) -> tuple[str, int] | None:
@@ -363,26 +362,18 @@ def _is_password(value: str) -> bool:
     return not is_plain and not re.search(_PLACEHOLDER, value)
 
 
-def _in_connection_strings(text: str, lower: str) -> Iterator[Credential]:
-    """Yield the passwords of texts such as ``Server=db;User Id=app;Password=...``, as ADO.NET and ODBC have them.
-
-    They have a semicolon, so lines without one are skipped.
-    """
-    for at in (*_places(lower, "password"), *_places(lower, "pwd")) if ";" in text else ():
-        if at == 0 or not (text[at - 1] in value_patterns.BEFORE_A_KEY or text[at - 1].isspace()):
+def _in_connection_strings(text: str) -> Iterator[Credential]:
+    """Yield the passwords of texts such as ``Server=db;User Id=app;Password=...`` that are no references or examples."""
+    for password in passwords(text):
+        value = password.text
+        own = value_patterns.REFERENCE_OF_A_TEMPLATE.sub("", value)
+        if len(own.strip()) < _SHORTEST_PASSWORD or not _is_password(value):
             continue
-        for pattern in value_patterns.CONNECTION_PASSWORDS:
-            password = pattern.match(text, at)
-            if password is None or not _is_password(password["value"]):
-                continue
-            begins, ends = text.rfind("\n", 0, at) + 1, text.find("\n", password.end())
-            is_placeholder = text[password.start("value") - 1] == "{" and (
-                value_patterns.NAME_IN_BRACES.fullmatch(password["value"])
-                and not is_token(password["value"])
-            )
-            if text.find(";", begins, ends if ends >= 0 else len(text)) >= 0 and not is_placeholder:
-                kind = "a connection string with a password in it"
-                yield Credential(password.start("value"), kind, password["value"], certain=False)
+        # A statement of a program has blanks around `=`, and semicolons too.
+        is_statement = text[password.start - 1].isspace() and EXPRESSION.fullmatch(value)
+        if is_token(value) or not (password.is_placeholder or is_statement):
+            kind = "a connection string with a password in it"
+            yield Credential(password.text_start, kind, value, certain=False)
 
 
 def _places(text: str, word: str) -> Iterator[int]:

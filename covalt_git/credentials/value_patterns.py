@@ -172,32 +172,16 @@ DEFAULT_PASSWORD = re.compile(
 NAME_IN_QUOTES = re.compile(r"[A-Z_][A-Z0-9_]*|[\w.-]*/[\w./-]*")
 """The name of a variable, or a path, as ``env['DB_PASS']`` and ``lookup('file', ...)`` have it."""
 
-ADDRESS_PASSWORDS = {
-    re.compile("jdbc:oracle:"): re.compile(
-        r"""jdbc:oracle:\w{2,5}:[^\s/@"'`]{1,100}/["']?(?P<value>[^\s/@"'`<>{}$]{6,200})["']?@"""
-    ),
-    re.compile(r"@\w{0,5}\("): re.compile(
-        r"""(?<![\w./-])[\w.-]{1,100}:(?P<value>[^\s@()"'`<>{}$]{6,200})@(?:tcp6?|unix|udp)?\([\w.:/\[\]-]+\)/"""
-    ),
-    re.compile(r"(?:[Pp]ass(?:word|wd)|PASSWORD|[Pp]wd|PWD)="): re.compile(
-        r"""://[^\s"'`<>]{1,300}?[?&;](?i:password|passwd|pwd)=(?P<value>[^\s&;#"'`<>{}$]{6,200})(?=[\s&;#"'`]|\Z)"""
-    ),
-}
-"""Passwords of addresses that are not before the host: of Oracle's driver, of Go's for MySQL, and parameters.
+REFERENCE_OF_A_TEMPLATE = re.compile(
+    rf"""\A\s*(?:\$?\$[A-Za-z_]\w*(?:[.:]\w+)*|{REFERENCE_BY_NAME})(?:[\s"'`].*)?\Z
+      | {REFERENCE.pattern} | \$\([^()\n]{{1,200}}\) | %[A-Za-z_]\w{{0,100}}%
+      | [$\#%]\$?{BRACES} | \{{\{{[^{{}}\n]{{1,200}}\}}\}} | <%[^%\n]{{1,200}}%> | <[A-Za-z][^<>\n]{{1,100}}>""",
+    re.VERBOSE,
+)
+"""A reference of any template language in the password of a connection string; ``$NAME`` only as its first word.
 
-Before each pattern is what it needs, because a search for it takes a tenth of the time.
+What follows a first word is the rest of a command of a shell.
 """
 
-CONNECTION_PASSWORDS = (
-    re.compile(
-        r"""\w+ \s{0,3} = \s{0,3} (?P<value> (?!\$[A-Za-z_]\w*(?:[;\s"'`]|\Z)) [^;\s"'`<>{}*\\]{6,200} )
-            (?= \s{0,3} (?:;|["'`]|\Z|\n) )""",
-        re.VERBOSE,
-    ),
-    re.compile(r"\w+\s{0,3}=\s{0,3}\{(?P<value>[^{}\n]{6,200})\}"),
-)
-"""A password in a connection string, also in the braces that ODBC and SQL Server have in place of quotes."""
-
-BEFORE_A_KEY = ";\"'`="
 NAME_IN_BRACES = re.compile(r"[A-Za-z_][A-Za-z_.]*[0-9]?")
 """A placeholder such as ``{db_password}``."""

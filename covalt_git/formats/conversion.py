@@ -110,9 +110,6 @@ def convert(
     if target is TOOLSET:
         # Otherwise the user would learn only from `validate` that the output is refused.
         imported.notes += _hidden_characters(imported.toolsets)
-        imported.notes += [
-            note._replace(loc=written_loc(note.loc)) for note in imported.without_effect
-        ]
     else:
         imported.notes += imported.doubts  # no source is beside the schemas
     files = _files(value, target)
@@ -125,6 +122,13 @@ def convert(
         ]
     imported.notes = [_needed(note, contents) for note in imported.notes]
     fates = account(reading, used, target)
+    if target is TOOLSET:
+        fates, missed = _with_missed(fates, imported.without_effect)
+        imported.notes += [
+            note._replace(loc=written_loc(note.loc))
+            for note in imported.without_effect
+            if note not in missed
+        ]
     if target is source and reading.is_complete and not target.replaces_carried:
         carried_at = {note.loc: note.secret for note in imported.notes if note.secret}
         fates |= {
@@ -172,6 +176,33 @@ def _add_extensions(reading: DocumentReading) -> None:
         if own:
             extensions = manifest.setdefault("extensions", {})
             extensions.setdefault(reading.format.name, {}).update(own)
+
+
+def _with_missed(
+    fates: dict[Loc, str | None], without_effect: Iterable[Note]
+) -> tuple[dict[Loc, str | None], set[Note]]:
+    """Return the fates in which a part that is only carried is lost, if a user would miss its effect, and the notes on those."""
+    missed = {note.loc: note for note in without_effect if note.is_lost}
+    inner: dict[Loc, list[Loc]] = {}
+    for loc in fates:
+        for end in range(len(loc) + 1):
+            if loc[:end] in missed:
+                inner.setdefault(loc[:end], []).append(loc)
+                break
+    result = dict(fates)
+    said: set[Note] = set()
+    for loc, values in inner.items():
+        carried_here = [item for item in values if fates[item] is None]
+        if not carried_here:
+            continue
+        said.add(missed[loc])
+        # One line for the part, unless the output has some of its values.
+        if len(carried_here) == len(values):
+            for item in values:
+                del result[item]
+            carried_here = [loc]
+        result |= dict.fromkeys(carried_here, missed[loc].message)
+    return result, said
 
 
 def _not_replaced(target: Format, names: Iterable[str]) -> str:

@@ -33,12 +33,14 @@ _COMMON_PARTS: Final = frozenset({"MCP", "SERVER"})
 class Note(NamedTuple):
     """A part of the input that the output has in another form, and why.
 
-    ``secret`` is the name of the secret that replaces a literal credential.
+    ``secret`` is the name of the secret that replaces a literal credential.  ``is_lost`` is whether a user would miss the
+    part's effect, although a toolset carries the part.
     """
 
     loc: Loc
     message: str
     secret: str = ""
+    is_lost: bool = False
 
     @property
     def pointer(self) -> str:

@@ -16,7 +16,12 @@ from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.manifests.toolset_files import REGISTRY_FOLDER
 from covalt_git.models.base import HTTP_URL, FullToolId, StrictModel, Text, Time, refusal
 from covalt_git.models.tool_properties import HttpRequest, Security
-from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, is_tool_name
+from covalt_git.names import (
+    BUILTIN_NAMESPACE,
+    FULL_TOOL_ID_PATTERN,
+    REGISTRY_NAMESPACE,
+    is_tool_name,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,12 +92,30 @@ class McpMeta(_OpenModel):
     """The tool to which a registered tool forwards its calls."""
 
     tool: Annotated[FullToolId, AfterValidator(_check_target)] | None = Field(
-        None, description="Id of the tool, such as app-builder:write_file."
+        None,
+        description="Id of the tool, such as app-builder:write_file.",
+        json_schema_extra={"pattern": FULL_TOOL_ID_PATTERN},
     )
+
+
+def _both(*path: str) -> JsonObject:
+    """Return the schema of objects with a text at two places, each given by its two keys."""
+    keys = (path[:2], path[2:])
+    inner = {
+        key: {
+            "required": [text],
+            "type": "object",
+            "properties": {text: {"type": "string", "minLength": 1}},
+        }
+        for key, text in keys
+    }
+    return {"required": [*inner], "properties": inner}
 
 
 class ProtocolMeta(_OpenModel):
     """How a registered tool is called; with neither a URL nor a tool, it is only listed."""
+
+    model_config = ConfigDict(json_schema_extra={"not": _both("http", "url", "mcp", "tool")})
 
     http: HttpMeta | None = None
     mcp: McpMeta | None = None

@@ -95,13 +95,16 @@ class GrantAll(ToolsetRequest):
 
 
 def _rules_of_kinds() -> ConfigDict:
-    """Return the rules that grants of some kinds obey: who is named, and that a network has hosts."""
+    """Return the rules that grants of some kinds obey: who is named, that a network has hosts, and what only a server has."""
     named: JsonObject = {
         "required": ["name"],
         "properties": {"name": {"minLength": 1, "type": "string"}},
     }
     hosts: JsonObject = {"required": ["hosts"], "properties": {"hosts": {"minItems": 1}}}
-    needed = [([*_NAMED], named), (["network"], hosts)]
+    none: JsonObject = {"maxItems": 0}
+    others: JsonObject = {"properties": {"folders": none, "secrets": none}}
+    not_servers = ["network", "secret", "process", "tool", "unsandboxed"]
+    needed = [([*_NAMED], named), (["network"], hosts), (not_servers, others)]
     rules: list[JsonValue] = [
         {"if": {"properties": {"kind": {"enum": [*kinds]}}}, "then": rule} for kinds, rule in needed
     ]

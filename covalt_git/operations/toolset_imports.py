@@ -122,6 +122,11 @@ class ImportToolsetFrom(ImportOptions):
         description="A line to add to signers in covalt.yaml, with the key that signed the bundle.",
     )
     unsigned: bool = Field(default=False, description="Import it as if it had no signature.")
+    sha256: str | None = Field(
+        None,
+        pattern="^[0-9A-Fa-f]{64}$",
+        description="Import only a file with this SHA-256, as ``fileSha256`` of a server.json.",
+    )
 
 
 def _decision(_: Context, request: UpdateOptions) -> str:
@@ -295,7 +300,9 @@ def import_toolset_from(context: Context, request: ImportToolsetFrom) -> Toolset
     ``trusted_signer`` is added to covalt.yaml once the bundle and its signature have been checked.
     """
     location = source_at(context, request.source)
-    source = bundle_at(context, location, request.signature, request.source_format)
+    source = bundle_at(
+        context, location, request.signature, request.source_format, sha256=request.sha256
+    )
     signature = source.signature if isinstance(source, Bundle) else None
     if request.unsigned or request.trusted_signer is not None:
         if signature is None or not isinstance(source, Bundle):

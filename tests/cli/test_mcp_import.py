@@ -1,6 +1,7 @@
 """``covalt-git mcp import``: servers of other MCP clients' files become disabled toolsets."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -123,7 +124,8 @@ def test_a_reference_to_a_server_elsewhere_does_not_stop_the_others(root: Path, 
 
 def test_rules_and_lists_of_a_file_apply_to_an_imported_server(root: Path, cli: Cli) -> None:
     servers = {name: {"command": "npx", "args": ["-y", "x"]} for name in ("far", "near")}
-    choices = {"mcp": {"allowed": ["far"]}, "tools": {"exclude": ["mcp_near_rm", "mcp_far_rm"]}}
+    excluded = ["mcp_near_rm", "mcp_far_rm", "old_name"]
+    choices = {"mcp": {"allowed": ["far"]}, "tools": {"exclude": excluded}}
     file = write(root / "settings.json", {"mcpServers": servers, **choices})
     options = ("--from", str(file), "--host", "gemini-cli", "--yes")
     status, shown = cli("mcp", "import", *options, "--server", "near")
@@ -131,10 +133,18 @@ def test_rules_and_lists_of_a_file_apply_to_an_imported_server(root: Path, cli: 
 
     assert status == 0, shown
     assert shown.count("/mcp/allowed: Gemini CLI does not start 'near'") == 1
+    assert "mcp_far_rm" not in shown
+    assert shown.count("'old_name'") == 1
     assert yaml_text.load(toolset, "t").data["tool_overrides"] == [
         {"tool_id": "near:rm", "enabled": False}
     ]
     assert "far" not in toolset
+
+    shutil.rmtree(root / "toolsets/near")
+    status, shown = cli("mcp", "import", *options, "--all")
+    assert status == 0, shown
+    assert shown.count("'old_name'") == 1
+    assert "mcp_near_rm" not in shown
 
 
 @pytest.mark.parametrize(

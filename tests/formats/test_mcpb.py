@@ -1,5 +1,6 @@
 """Bundles are imported with their files; settings have their defaults, and only sensitive ones are secrets."""
 
+import hashlib
 import json
 import zipfile
 from pathlib import Path
@@ -125,6 +126,19 @@ def test_a_bundle_is_imported(operate: Operations, folder: Path) -> None:
 
     assert found["toolset_id"] == "harbor-mcp"
     assert (operate.root / "toolsets/harbor-mcp/server/run").stat().st_mode & 0o111
+
+
+def test_a_bundle_with_another_hash_is_not_imported(operate: Operations, folder: Path) -> None:
+    file = packed(folder, "harbor.mcpb")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    error = operate.error("import_toolset_from", source=str(file), sha256="0" * 64)
+    of_folder = operate.error("import_toolset_from", source=str(folder), sha256=digest)
+
+    assert error.message.startswith(f"the SHA-256 of 'harbor.mcpb' is {digest}, not 000")
+    assert "is a folder" in of_folder.message
+    assert not (operate.root / "toolsets/harbor-mcp").exists()
+    done = operate("import_toolset_from", source=str(file), sha256=digest.upper())
+    assert done["toolset_id"] == "harbor-mcp"
 
 
 def test_an_uploaded_or_downloaded_bundle_is_converted(folder: Path) -> None:

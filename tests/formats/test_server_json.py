@@ -43,7 +43,8 @@ def test_an_image_and_a_remote_get_their_arguments_variables_and_headers() -> No
     assert manifest["secrets"] == ["HARBOR_TOKEN"]
     lost = {one.pointer: one.reason for one in done.lost}
     assert [*lost] == ["/packages/1"]
-    note, default, alternative = done.notes
+    repeated, note, default, alternative = done.notes
+    assert repeated.pointer.endswith("/isRepeated")
     assert "has the default 'eu'" in default.message
     assert (alternative.pointer, remote["enabled"]) == ("/remotes/0", False)
     assert note.pointer == "/packages/0"
@@ -210,7 +211,7 @@ def test_the_digest_of_a_package_that_nothing_checks_is_said() -> None:
     ]
     done = laws.converted(laws.as_json({"name": "a", "packages": packages}), SERVER_JSON, TOOLSET)
 
-    assert f"its SHA-256 must be {digest}" in done.lost[0].reason
+    assert f"bundle import https://a.example/a.mcpb --sha256 {digest}" in done.lost[0].reason
     assert [note.pointer for note in done.notes] == ["/packages/1/fileSha256"]
 
 
@@ -251,3 +252,23 @@ def test_a_credential_of_a_variable_has_the_name_of_the_variable(key: str) -> No
 
     assert server["env"]["SD"].startswith("${SD")
     assert [note.secret for note in done.notes] == ["SD"]
+
+
+def test_an_argument_can_be_repeated_and_have_variables_in_its_name() -> None:
+    arguments: list[dict[str, Any]] = [
+        {"type": "positional", "valueHint": "dir", "isRequired": True, "isRepeated": True},
+        {"type": "positional", "value": "fixed", "isRepeated": True},
+        {"type": "named", "name": "--set-{area}", "value": "{val}", "variables": {"area": {"default": "k"}, "val": {"default": "v"}}},
+        {"type": "named", "name": "--port={port}", "isRequired": True, "variables": {"port": {"default": "80"}}},
+        {"type": "named", "name": "--as-{is}"},
+    ]  # fmt: skip
+    variables = [{"name": "A_{key}", "value": "x"}]
+    package = {"registryType": "npm", "identifier": "b", "packageArguments": arguments}
+    package["environmentVariables"] = variables
+    done = laws.converted(laws.as_json({"name": "b", "packages": [package]}), SERVER_JSON, TOOLSET)
+    (server,) = yaml.safe_load(done.files["toolset.yaml"])["mcp_servers"]
+
+    words = ["-y", "b", "${env:B_DIR}", "fixed", "--set-k", "v", "--port=80", "--as-{is}"]
+    assert server["args"] == words
+    assert [note.pointer for note in done.notes] == ["/packages/0/packageArguments/0/isRepeated"]
+    assert [loss.pointer for loss in done.lost] == ["/packages/0/environmentVariables/0"]

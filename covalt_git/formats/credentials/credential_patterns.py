@@ -54,14 +54,6 @@ ASSIGNMENT = re.compile(
 )
 """``NAME=value`` that is all of an argument, as after ``docker run -e``."""
 
-CONNECTION_PASSWORDS = (
-    re.compile(
-        r"(?P<before>(?:\A|;)\s*(?i:password|passwd|pwd)\s*=\s*)(?P<value>\{[^{}\n]+\}|[^;{}$\n]+?)(?=\s*(?:;|\Z))"
-    ),
-    re.compile(r"(?P<before>,\s*(?i:password)\s*=\s*)(?P<value>[^,;{}$\n]+?)(?=\s*(?:[,;]|\Z))"),
-)
-"""A password in a connection string of ADO.NET, ODBC or JDBC, which only a semicolon or the brace of ODBC ends; and of Redis."""
-
 ASSIGNMENTS = (
     re.compile(rf"(?P<before>{NAME}=')(?P<value>[^']+)"),
     re.compile(rf'(?P<before>{NAME}=")(?P<value>[^"]+)'),
@@ -156,12 +148,16 @@ LOGIN = re.compile(
 )
 """The login of a URL anywhere in a text; a password can have an ``@``.  What ``?`` follows is a port."""
 
+BEFORE_A_VALUE = r"""(?:=\s{0,3}['"{]?|:\s{0,3}\\*['"])"""
+REST = r"""(?!\Z|[\s#]|\\*["'`]+(?![\w\\])|[;&,?](?:amp;)?(?:\s*[\w.%\[\] :-]{1,80}=|\s*\Z|\s*["'`])|[)\]}>]+(?:\Z|[\s,;"'`]))"""
+"""What follows a reference if a part of the value that it replaced is still there."""
+
 PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{[\w.-]+\}|true|false|none|null|[\d.]{1,6}|\$args\.[\w.\[\]-]+", re.IGNORECASE
 )
 
 USERS_PLACEHOLDER = re.compile(
-    r"<[A-Za-z][^<>\n]{0,60}>|(?<![$\w{])\{{1,2} ?[A-Za-z_][\w .-]{0,60}\}{1,2}"
+    r"<[A-Za-z][^<>\n]{0,60}>|(?<![$\w{])(?P<doubled>\{)?\{ ?[A-Za-z_][\w .-]{0,60}\}(?(doubled)\}|(?!\}))"
 )
 """What people write in a client's file in place of a value; the client gives it to the server as it is.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from covalt_git.credentials.connection_names import CONNECTIONS, connection_name
+from covalt_git.credentials.connection_strings import is_password, passwords
 from covalt_git.credentials.leaks import (
     MAX_FOUND,
     credentials,
@@ -55,6 +56,9 @@ _AUTHORIZATIONS = frozenset({"authorization", "proxy-authorization"})
 
 _URLS = frozenset({"url", "uri", "httpurl", "serverurl"})
 """Keys of the URL of an MCP server, in small letters."""
+
+_VARIABLES = frozenset({"env", "environment", "environmentVariables", "variables"})
+"""Connections whose values are settings of a program, each a text of its own."""
 
 _GENERIC = CONNECTIONS | {
     *("mcp_servers", "mcpservers", "servers", "mcp", "toolsets", "actions", "tools", "api", "http")
@@ -194,6 +198,10 @@ _REFERRED = re.compile(
 """The names in references of all clients: ``${NAME:-x}``, ``${env:NAME}``, ``{env:NAME}``, ``${input:a name}``, ``${{ secrets.NAME }}``."""
 
 
+_FILE = re.compile(r"\{file:([^{}]+)\}")
+"""The file whose content is a value, in OpenCode and Windsurf."""
+
+
 class _Replacer:
     def __init__(self, tokens: list[str]) -> None:
         self.found: list[Note] = []
@@ -235,12 +243,19 @@ class _Replacer:
             self._visit_passwords(value, place)
         elif isinstance(value, str):
             text = value
+            written = set[str]()
             for prefix, literal, name in self._literals(value, place):
                 # A line of a key can end with `==`, which looks like a variable: the key would not be found any more.
                 is_part = prefix and any(prefix + literal in token for token in self._tokens)
                 if prefix + literal in text and not is_part:
                     reference = self._reference(literal, name, place)
                     text = text.replace(prefix + literal, prefix + reference)
+                    written.add(reference)
+            if _is_setting(place) and any(_has_rest(text, reference) for reference in written):
+                # A part of a credential of a form that nothing here knows: all of the text becomes the secret.
+                flag = credential_patterns.WHOLE_FLAG.match(value)
+                before = flag["before"] if flag else ""
+                text = before + self._reference(value.removeprefix(before), place.key, place)
             if text != value:
                 self.texts[place.loc] = text
 
@@ -358,11 +373,6 @@ class _Replacer:
             if is_literal(text):
                 yield scheme["before"], scheme["value"], key
             return
-        # Before the assignments of a shell, whose values end at signs that passwords of connection strings may have.
-        for pattern in credential_patterns.CONNECTION_PASSWORDS if is_connection else ():
-            for written in pattern.finditer(text):
-                if is_literal(written["value"]):
-                    yield written["before"], written["value"], "password"
         is_server = place.key.lower() in _URLS and credential_patterns.HTTP.match(text) is not None
         login = credential_patterns.WHOLE_LOGIN.match(text) if is_server else None
         if login is not None:
@@ -370,6 +380,12 @@ class _Replacer:
         elif "://" in text and "@" in text and _has_login_word(text):
             yield "", text, key if key.lower().endswith("url") else f"{key}_url"
             return
+        if (flag := _flag_with_login(text)) and place.is_argument:
+            yield flag["before"], flag["value"], f"{flag['name']}_url"
+            return
+        # Before the assignments of a shell, whose values end at signs that passwords of connection strings may have.
+        if is_connection:
+            yield from _passwords_of_lists(text, place)
         for login in (
             credential_patterns.LOGIN.finditer(text)
             if is_connection or credential_patterns.URL.match(text)
@@ -418,8 +434,33 @@ class _Replacer:
             name = unused(name, {*self._names.values(), *self._referred}, "_")
             self._names[literal] = name
         secret = self._names[literal]
-        self.found.append(Note(place.loc, _message(secret), secret))
+        self.found.append(Note(place.loc, _message(secret, literal), secret))
         return f"${{{secret}}}"
+
+
+def _is_setting(place: _Place) -> bool:
+    """Return whether a text is the value of a variable, or one argument, and not a line for a shell."""
+    return place.is_argument if place.connection == "args" else place.connection in _VARIABLES
+
+
+def _has_rest(text: str, reference: str) -> bool:
+    """Return whether text that neither ends a list's value nor is a quote follows a reference in place of a value."""
+    before, after = credential_patterns.BEFORE_A_VALUE, credential_patterns.REST
+    return re.search(f"{before}{re.escape(reference)}{after}", text) is not None
+
+
+def _passwords_of_lists(text: str, place: _Place) -> Iterator[tuple[str, str, str]]:
+    """Yield the passwords of the connection strings in a text, each with its quotes, the longest first."""
+    is_list = place.connection != "args" or place.is_argument
+    for password in sorted(
+        passwords(text, is_list=is_list), key=lambda password: password.start - password.end
+    ):
+        if password.can_be_of_a_shell and not is_list:
+            continue
+        if is_literal(password.text) and (not password.is_placeholder or is_token(password.text)):
+            name = _password_name(place) if is_password(password.key) else password.key
+            before = text[password.key_start : password.start]
+            yield before, text[password.start : password.end], name
 
 
 def _keys_in_path(url: str) -> Iterator[tuple[str, str, str]]:
@@ -487,11 +528,12 @@ def _secrets_in_parameters(text: str) -> Iterator[tuple[str, str, str]]:
 
 def _as_written(before: str, value: str, text: str) -> str:
     """Return a value of a JSON document as a text has it, in which documents can be in documents."""
-    written = value
-    for _ in range(_MOST_LAYERS):
-        if before + written in text:
-            return written
-        written = json.dumps(written, ensure_ascii=False)[1:-1]
+    for is_ascii in (False, True):
+        written = value
+        for _ in range(_MOST_LAYERS):
+            if before + written in text:
+                return written
+            written = json.dumps(written, ensure_ascii=is_ascii)[1:-1]
     return value
 
 
@@ -520,7 +562,10 @@ def _password_name(place: _Place) -> str:
     return f"{place.key}_PASSWORD" if place.key.isupper() else f"{place.key}_password"
 
 
-def _message(name: str) -> str:
+def _message(name: str, text: str = "") -> str:
+    file = _FILE.search(text)
+    if file is not None:
+        return f"the client reads this credential from the file {file[1]!r}: the output refers to the secret {name}"
     return f"the credential is not copied: the output refers to the secret {name}"
 
 
@@ -567,6 +612,14 @@ def _has_login_word(text: str) -> bool:
         if (url.password and is_literal(url.password)) or is_token(url.username or ""):
             return True
     return False
+
+
+def _flag_with_login(text: str) -> re.Match[str] | None:
+    """Return a flag with a URL whose password has a quote, at which the login of a URL in a line for a shell ends."""
+    flag = credential_patterns.WHOLE_FLAG.match(text) if "://" in text and "@" in text else None
+    if flag is None or credential_patterns.LOGIN.search(text):
+        return None
+    return flag if _has_login_word(flag["value"]) else None
 
 
 def _connection(key: str, above: str) -> str:

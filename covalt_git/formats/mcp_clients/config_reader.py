@@ -11,11 +11,26 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from covalt_git.access.loaded_code import code_words, loaded_by, runs_named_program, start_folder
+from covalt_git.access.loaded_code import (
+    code_words,
+    loaded_by,
+    program_name,
+    runs_named_program,
+    start_folder,
+)
 from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.mcp_clients import host_variables, tool_rules
-from covalt_git.formats.mcp_clients.hosts import DISABLED_TOOLS, HTTP, KEYS_OF_DISABLED, PROMPT
+from covalt_git.formats.mcp_clients.hosts import (
+    DISABLED_TOOLS,
+    ENABLED_TOOLS,
+    HTTP,
+    KEYS_OF_DISABLED,
+    PROMPT,
+    empty_lists,
+    keys_of_off,
+)
 from covalt_git.formats.model import Note, Part, changed, unused, variable_name
+from covalt_git.models.project_config import DEFAULT_TIMEOUT_S
 from covalt_git.names import local_names, suggest_id
 from covalt_git.templating.references import texts
 from covalt_git.text.display import shorten
@@ -37,30 +52,50 @@ _TRANSPORTS: Final = {
 }
 """The words of all hosts for a transport: people copy an entry from one host to another, and hosts add words."""
 
-_ENABLED: Final = "enabled_tools"
 _LOGIN: Final = "the login of the client has no effect in a toolset: covalt-git auth login, or a header with a reference to a secret"
+_OF_SANDBOX: Final = ("sandbox", "sandboxEnabled")
+"""Limits that no user misses: a toolset's program has the sandbox of the project, and no grants."""
+
 _WITHOUT_EFFECT: Final = {
     **dict.fromkeys(
         ("auth", "oauth", "authProviderType", "scopes", "oauth_resource", "apiKey"), _LOGIN
     ),
     **dict.fromkeys(
-        ("sandbox", "sandboxEnabled"),
+        _OF_SANDBOX,
         "the limits that the client sets for the server's program have no effect in a toolset",
     ),
     "headersHelper": "no toolset starts this program: write the headers that it prints, with references to secrets",
 }
 """The keys of a server's login and limits in all hosts, because people copy entries, and what to do instead."""
 
+_LOGINS_OF_ALL: Final[tuple[Any, ...]] = ("oauth", "dynamic_discovery", {"enabled": True})
+"""Values of a login that ``covalt-git auth login`` does in the same way."""
+
+_TIMES: Final = {"timeout": ("call_timeout", 0), "startup_timeout_ms": ("start_timeout", 1)}
+"""Limits of time that hosts have beside those of their settings, such as an older one of Codex."""
+
 _NO_FOLDER: Final = "no server starts in the folder of the chat, which is $workspace in arguments"
 _FOLDER_OF_PROJECT: Final = "the path begins in the folder of the client's project: a server starts only in a folder of its toolset"
 _FOLDER_OUTSIDE: Final = "a server starts only in a folder of its toolset: copy the folder into it, and write its path there"
-_FILE_OF_PROJECT: Final = re.compile(r"\.{1,2}/[^\s$]+")
+_PATH: Final = re.compile(
+    r"\.{1,2}/?|\.{1,2}/[^\s$]+|(?:[\w.-]+/)*(?:\.env(?:\.[\w-]+)?|[\w-][\w.-]*\.(?:ya?ml|json[cl5]?|toml|ini|cfg|conf|env|properties|xml"
+    r"|db|sqlite3?|duckdb|sql|csv|tsv|parquet|xlsx|txt|pem|crt))"
+)
+"""Words that are files where the client starts the server: any that begin with a dot, and files of settings or data."""
+
 _SCRIPT: Final = re.compile(
     r"[^\s/\\$@:=<>~-][^\s\\$@:=<>]*\.(?:py|pyz|[cm]?[jt]s|[jt]sx|sh|bash|rb|pl|php|lua|jar|phar|exe)"
 )
-"""Words that are files of the client's project: any that begin with a dot, and scripts."""
+"""Words that are scripts there, if they are at the place of one."""
 
-_SETTING_OF_PATH: Final = re.compile(r"[\w.-]+=\.")
+_SETTING_OF_PATH: Final = re.compile(r"-{0,2}[A-Za-z][\w.-]*=")
+_CONTAINERS: Final = frozenset({"docker", "podman", "nerdctl"})
+_OPTIONS_OF_CONTAINERS: Final = frozenset(
+    {"-v", "--volume", "--mount", "--env-file", "-f", "--file"}
+)
+"""The options of containers whose values are paths outside of the container."""
+
+_SOURCE_OF_MOUNT: Final = re.compile(r"(?:\A|,)(?:source|src)=([^,]+)")
 _SEPARATOR: Final = re.compile(r";|(?<!\b[A-Za-z]):(?!//)")
 """Between the paths of a variable, but not after the drive of a path of Windows."""
 
@@ -82,7 +117,6 @@ def read(host: Host, document: Document, imported: Imported) -> None:
     # Of one server of a file, only what concerns it is read of the rest.
     settings = document.value if document.file_value is None else document.file_value
     server_names = [name for name, _ in servers]
-    imported.without_effect += _not_started(host, Part(settings), server_names)
     rules, notes_of_rules = tool_rules.read(host, settings, server_names)
     imported.without_effect += notes_of_rules
     credentials = {note.secret for note in imported.notes}
@@ -100,7 +134,9 @@ def read(host: Host, document: Document, imported: Imported) -> None:
             _read_disabled_tools(host, toolset, server_id, server)
             _read_approvals(host, toolset, output, server)
             _read_rules(toolset, output, [rule for rule in rules if rule.server == name])
-            imported.notes += _notes(host, server)
+            notes = [*_notes(host, server)]
+            imported.notes += [note for note in notes if not note.is_lost]
+            imported.without_effect += [note for note in notes if note.is_lost]
             if "command" in output.value:
                 _read_folder(host, output, server, imported, inputs)
                 imported.without_effect += _files_of_project(host, server)
@@ -108,22 +144,6 @@ def read(host: Host, document: Document, imported: Imported) -> None:
     odd = {server_id: name for server_id, name in names.items() if server_id != name}
     if odd:
         toolset.value["extensions"] = {host.name: {"names": odd}}
-
-
-def _not_started(host: Host, source: Part, names: Sequence[str]) -> Iterator[Note]:
-    """Yield a note for each list beside the servers by which the host does not start some of them."""
-    for key, allowed, excluded in host.choices:
-        choices = source.get(key) if key else source
-        if choices is None or not isinstance(choices.value, dict):
-            continue
-        for choice in (allowed, excluded):
-            listed = choices.peek(choice)
-            if not isinstance(listed, list) or not listed:
-                continue
-            others = [name for name in names if (name in listed) == (choice == excluded)]
-            if others:
-                message = f"{host.title} does not start {', '.join(map(repr, others))}: disable what you do not want in the toolset"
-                yield Note(choices[choice].loc, message)
 
 
 def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, str]:
@@ -160,9 +180,22 @@ def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, s
 
 def _notes(host: Host, server: Part) -> Iterator[Note]:
     """Yield what a server refers to and no toolset has: a file of variables, and variables of the editor."""
+    for key in keys_of_off(host, server.value):
+        message = f"{host.title} does not document this key, and may start the server: disabled in the toolset"
+        yield Note(server[key].loc, message)
+    for key in empty_lists(host, server.value):
+        message = f"{host.title} offers no tool of this server: disabled in the toolset"
+        yield Note(server[key].loc, message)
+    # A credential has become a secret, with a note of its own.
+    for loc, text in texts(server.value) if host.file_variable else ():
+        start = text.partition(host.file_variable)[2]
+        if start and loc[0] not in _WITHOUT_EFFECT:
+            path = start.partition("}")[0]
+            message = f"{host.title} reads the file {path!r} here, and the text stays: write a reference to a secret with its content"
+            yield Note((*server.loc, *loc), message)
     if isinstance(server.peek("envFile"), str):
         message = f"the variables of {server.peek('envFile')!r} are not read: add those that the server needs to env"
-        yield Note(server["envFile"].loc, message)
+        yield Note(server["envFile"].loc, message, is_lost=True)
     for loc, text in texts(server.value) if host.own_folder else ():
         if host.own_folder in text:
             message = f"{host.own_folder} is $toolset: put the files of the plugin beside the toolset.yaml"
@@ -175,20 +208,18 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
             is_cwd = loc == ("cwd",) and other == "${workspace}"
             # Settings of the client are carried as they are.
             is_carried = loc[0] == "envFile" or loc[0] in _WITHOUT_EFFECT
+            is_left_out = False
             if is_cwd or is_carried or other not in {"${workspace}", None}:
                 continue
             elif other is None:
                 message = f"{variable[0]} has a value in {host.title} only, and stays as text"
             elif loc in code:
-                fate = (
-                    f"{loc[1]} is left out"
-                    if loc[0] == host.env
-                    else f"{variable[0]} stays as text"
-                )
+                is_left_out = loc[0] == host.env
+                fate = f"{loc[1]} is left out" if is_left_out else f"{variable[0]} stays as text"
                 message = f"{fate}: a server must load no code from the workspace, where tools write; put it into the toolset"
             else:
                 message = f"{variable[0]} is $workspace, the folder of the chat"
-            yield Note((*server.loc, *loc), message)
+            yield Note((*server.loc, *loc), message, is_lost=is_left_out)
 
 
 def _code_places(host: Host, server: JsonObject) -> frozenset[Loc]:
@@ -255,6 +286,8 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
             output.node("env").set(item.value, item, f"${{{place}{item.value}}}")
     if host.off and host.off[0] in server:
         output.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
+    for key in (*keys_of_off(host, server.value), *empty_lists(host, server.value)):
+        output.set("enabled", server[key], value=False)
 
 
 def _read_header_variables(host: Host, output: Node, server: Part) -> None:
@@ -288,11 +321,11 @@ def _read_folder(
         reason = _FOLDER_OUTSIDE
     else:
         reason = _FOLDER_OF_PROJECT
-    imported.without_effect.append(Note(server["cwd"].loc, reason))
+    imported.without_effect.append(Note(server["cwd"].loc, reason, is_lost=True))
 
 
 def _files_of_project(host: Host, server: Part) -> Iterator[Note]:
-    """Yield a note for each word of a command that is a file of the client's project, which the toolset does not have.
+    """Yield a note for each word of a command that is a file where the client starts it, which the toolset does not have.
 
     So does each such file in a flag or a variable.
     """
@@ -304,36 +337,64 @@ def _files_of_project(host: Host, server: Part) -> Iterator[Note]:
         arguments = server.peek("args") or []
         words += arguments
         places += [("args", at) for at in range(len(arguments))]
+    start = server.peek("cwd")
+    start = start if isinstance(start, str) else ""
+    if host.own_folder and start.startswith(host.own_folder):
+        return  # the toolset's own
     code = code_words(words)
     position, folder = start_folder(words) or (0, "")
     # The script of a runner with an option for its folder is there, and a package names its own.
     is_in_project = not folder and not runs_named_program(words)
+    is_container = program_name(words[0]) in _CONTAINERS
     for at, (word, place) in enumerate(zip(words, places, strict=True)):
-        path = word.partition("=")[2] if _SETTING_OF_PATH.match(word) else word
+        path, rest = _host_path(words[at - 1], word) if is_container and at else (word, "")
+        path = path.partition("=")[2] if _SETTING_OF_PATH.match(path) else path
         is_script = at in code and _SCRIPT.fullmatch(word) is not None and is_in_project
         is_folder = at == position > 0 and _is_relative(folder)
-        if _FILE_OF_PROJECT.fullmatch(path) or is_script or is_folder:
-            yield _note_on_file((*server.loc, *place), folder if is_folder else path)
+        if is_folder:
+            yield _note_on_file((*server.loc, *place), folder, start)
+        elif is_script or _PATH.fullmatch(path):
+            is_there = at > position > 0 or not start
+            yield _note_on_file((*server.loc, *place), path, folder if is_there else start, rest)
     for name, value in server.entries(host.env):
         is_list = name.upper().endswith("PATH") and loaded_by(name)
         paths = _SEPARATOR.split(value.value) if is_list else []
         relative = [path for path in paths if _is_relative(path)]
-        if _FILE_OF_PROJECT.fullmatch(value.value):
+        if _PATH.fullmatch(value.value):
             relative = [value.value]
         for path in relative[:1]:
-            yield _note_on_file(value.loc, path)
+            yield _note_on_file(value.loc, path, folder or start)
+
+
+def _host_path(option: str, word: str) -> tuple[str, str]:
+    """Return the path outside of a container in a word of its command, and the rest of the word; empty if it has none."""
+    key, is_joined, value = word.partition("=")
+    if is_joined and key in _OPTIONS_OF_CONTAINERS:
+        option, word = key, value
+    if option == "--mount":
+        source = _SOURCE_OF_MOUNT.search(word)
+        return (source[1], "") if source else ("", "")
+    if option in {"-v", "--volume"}:
+        path, colon, rest = word.partition(":")
+        # Without a dot, it is the name of a volume.
+        return (path, colon + rest) if path.startswith(".") else ("", "")
+    return (word, "") if option in _OPTIONS_OF_CONTAINERS else ("", "")
 
 
 def _is_relative(path: str) -> bool:
     return bool(path) and not path.startswith(("/", "~", "$", "%", "{")) and ":" not in path
 
 
-def _note_on_file(loc: Loc, path: str) -> Note:
+def _note_on_file(loc: Loc, path: str, start: str, rest: str = "") -> Note:
     name = path.rstrip("/").rpartition("/")[2] or path
-    message = (
-        f"{path!r} is in the folder of the client's project, not in the toolset: copy it beside the toolset.yaml,"
-        f" and write ${{toolset}}/{name}"
-    )
+    place = repr(start) if start else "the folder of the client's project"
+    if name in {".", ".."}:
+        message = f"{path!r} begins in {place}: write ${{toolset}} for files beside the toolset.yaml, or $workspace for those of the chat"
+    else:
+        message = (
+            f"{path!r} is in {place}, not in the toolset: copy it beside the toolset.yaml,"
+            f" and write ${{toolset}}/{name}{rest}"
+        )
     return Note(loc, message)
 
 
@@ -344,7 +405,7 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
     if kind is not None and isinstance(kind.value, dict) and kind.peek("type") == "stdio":
         imported.implied.add(kind["type"].loc)
     imported.without_effect += [
-        Note(server[key].loc, message)
+        Note(server[key].loc, message, is_lost=_misses(key, server.peek(key)))
         for key, message in _WITHOUT_EFFECT.items()
         if _says(server.peek(key)) and server.peek(key) is not False
     ]
@@ -356,19 +417,24 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
             value = value * unit
         elif unit or not is_list or not value or name == DISABLED_TOOLS:
             continue
-        if name == _ENABLED:
-            tools = ", ".join(map(repr, value))
-            message = (
-                f"{key} has no effect in a toolset: accept only the tools {shorten(tools, 200)}"
-            )
-            imported.without_effect.append(Note(server[key].loc, message))
+        if name == ENABLED_TOOLS:
+            offered = [tool for tool in value if tool not in _disabled(host, server)]
+            tools = ", ".join(map(repr, offered))
+            accepted = f"only the tools {shorten(tools, 200)}" if offered else "no tool"
+            message = f"{key} has no effect in a toolset: accept {accepted}"
+            imported.without_effect.append(Note(server[key].loc, message, is_lost=True))
         imported.settings.setdefault(output.loc, {})[name] = value
         output.trace((name,), server[key].loc)
 
 
+def _misses(key: str, value: Any) -> bool:
+    """Return whether a user misses a setting that a toolset does not have, because its server is another one without it."""
+    return key not in _OF_SANDBOX and value not in _LOGINS_OF_ALL
+
+
 def _limits_of_time(host: Host, server: Part) -> Iterator[Note]:
     """Yield a note for each limit of time: a toolset has none for the tools of a server, and the project's is for all calls."""
-    units = {"timeout": ("call_timeout", 0), **host.settings}
+    units = {**_TIMES, **host.settings}
     limits = [(server[key], *units[key]) for key in units if key in server]
     around = server.get(host.around_headers) if host.around_headers else None
     if around is not None and "timeout" in around:
@@ -379,10 +445,9 @@ def _limits_of_time(host: Host, server: Part) -> Iterator[Note]:
         seconds = f": {math.ceil(part.value * unit / 1000)}" if unit else ""
         message = f"{part.loc[-1]} has no effect in a toolset"
         if name == "call_timeout":
-            message += (
-                f": set limits.timeout_s{seconds} in covalt.yaml, for all calls (60 s by default)"
-            )
-        yield Note(part.loc, message)
+            message += f": set limits.timeout_s{seconds} in covalt.yaml, for all calls ({DEFAULT_TIMEOUT_S:g} s by default)"
+        is_longer = name == "call_timeout" and part.value * unit > DEFAULT_TIMEOUT_S * 1000
+        yield Note(part.loc, message, is_lost=is_longer)
 
 
 def _says(value: Any) -> bool:
@@ -390,10 +455,20 @@ def _says(value: Any) -> bool:
     return value is not None and value not in ("", [], {})
 
 
+def _keys_of_disabled(host: Host) -> list[str]:
+    own = [key for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS]
+    return [*own, *sorted(KEYS_OF_DISABLED.difference(own))]
+
+
+def _disabled(host: Host, server: Part) -> list[str]:
+    """Return the tools that a server has and the host does not offer."""
+    lists = [server.peek(key) for key in _keys_of_disabled(host)]
+    return [item for names in lists if isinstance(names, list) for item in names]
+
+
 def _read_disabled_tools(host: Host, toolset: Node, server_id: str, server: Part) -> None:
     """Add an override for each tool that the host does not offer."""
-    own = [key for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS]
-    for key in (*own, *sorted(KEYS_OF_DISABLED.difference(own))):
+    for key in _keys_of_disabled(host):
         value = server.peek(key)
         names = value if isinstance(value, list) else []
         ids = local_names(item for item in names if isinstance(item, str))

@@ -20,8 +20,10 @@ from covalt_git.formats.mcp_clients.hosts import (
     HTTP,
     KEYS_OF_DISABLED,
     PROMPT,
+    empty_lists,
+    keys_of_off,
 )
-from covalt_git.formats.model import Part, pointer_text
+from covalt_git.formats.model import Part, pointer_text, unused
 from covalt_git.names import local_names
 from covalt_git.templating.references import references, texts
 from covalt_git.text.display import shorten
@@ -65,9 +67,18 @@ def write(host: Host, toolsets: Sequence[Part], _imported: Imported) -> Any:
                 carried_tools = _carried_tools(earlier.get("set", {}), place)
                 _write_disabled_tools(host, manifest, server_id, written, carried_tools)
                 _write_approvals(host, manifest, server_id, written)
+                own_keys = {
+                    key.removeprefix(f"{place}/"): value
+                    for key, value in earlier.get("set", {}).items()
+                    if key.startswith(f"{place}/")
+                }
+                is_off = keys_of_off(host, own_keys) or empty_lists(host, own_keys)
+                if server.peek("enabled") is False and is_off:
+                    server.take("enabled")
                 name = names.get(server_id, server_id)
                 _use_rules(manifest, server, [rule for rule in rules if rule.server == name])
-                servers[name] = written
+                # Two servers of a list can have one name.
+                servers[unused(name, servers)] = written
         for loc, reference in in_servers if host.style == "${input:name}" else ():
             if reference.default is None:
                 continue

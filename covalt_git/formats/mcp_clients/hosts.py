@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covalt_git.errors import nearest_name
 from covalt_git.formats.http_texts import is_server_url
 from covalt_git.formats.mcp_clients.host_variables import without_blanks
-from covalt_git.formats.model import Part
+from covalt_git.formats.model import Part, unused
 from covalt_git.formats.shapes import are_objects
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class RulesPlace(NamedTuple):
     """A place beside the servers with rules for tools: an object of names and actions, a list of names, or one action.
 
     Attributes:
-        path: The keys; ``{owner}`` is the name of an agent or profile, and ``{server}`` that of a server.
+        path: The keys; ``{owner}`` is the name of an agent or profile for which alone the rules hold, and ``{server}`` that
+            of a server.
         action: What an item of a list means.
         key: The key of the action of a rule that is an object.
         lists_servers: Whether the names in a list are those of servers.
@@ -50,6 +51,22 @@ class RulesPlace(NamedTuple):
     action: str = ""
     key: str = ""
     lists_servers: bool = False
+
+
+class Profiles(NamedTuple):
+    """The profiles of a host's agent, each with a choice of tools.
+
+    Attributes:
+        path: The keys of the object with the profiles.
+        active: The keys of the name of the profile that is active at the start.
+        all_servers: The key by which a profile offers all tools of servers that it does not name.
+        built_in: For each profile that the host has itself, first the default one, whether it offers them.
+    """
+
+    path: tuple[str, ...]
+    active: tuple[str, ...]
+    all_servers: str
+    built_in: Mapping[str, bool]
 
 
 class Host(NamedTuple):
@@ -72,6 +89,7 @@ class Host(NamedTuple):
         repeats_names: Whether each server has its own name too.
         around_headers: The key of the object that has the headers, if it is not the server.
         header_style: How a header refers to a variable, if not as other texts do.
+        file_variable: How a variable of a file begins, whose value is the file's content.
         folder: The variable of the folder that is open in the editor; the host has its other variables too.
         reads_folders: Whether a text can have the variables of the project's folder, which may have no value.
         own_folder: The variable of a plugin's folder, which a toolset calls ``$toolset``.
@@ -81,9 +99,11 @@ class Host(NamedTuple):
         settings: The keys of settings that several hosts have, their common names, and the milliseconds in a unit of
             time; 0 for lists of tools.
         top: What each written file has.
+        empty_enables_all: Whether an empty list of enabled tools means all tools.
         approvals: The key of the approval of all tools, and those of one tool: of the tools, and of its approval.
         choices: For each version of the host, the key of an object of the file, or an empty text for the file itself, and in
             it the keys of two lists: of the servers that the host starts, and of those that it does not start.
+        profiles: Where the profiles of its agent are, if its tools depend on them.
         tool_names: How the name of a server's tool begins in the host.
         rules: The places of rules for tools; of two rules for a tool, the later one decides.
         own_tools: The host's own tools, which rules can name too, if a rule can name a tool without its server.
@@ -111,6 +131,7 @@ class Host(NamedTuple):
     repeats_names: bool = False
     around_headers: str = ""
     header_style: str = ""
+    file_variable: str = ""
     folder: str = ""
     reads_folders: bool = False
     own_folder: str = ""
@@ -119,8 +140,10 @@ class Host(NamedTuple):
     top: Mapping[str, str] = MappingProxyType({})
     loose_env: bool = False
     settings: Mapping[str, tuple[str, int]] = MappingProxyType({})
+    empty_enables_all: bool = False
     approvals: tuple[str, str, str] | None = None
     choices: tuple[tuple[str, str, str], ...] = ()
+    profiles: Profiles | None = None
     tool_names: tuple[str, ...] = ()
     rules: tuple[RulesPlace, ...] = ()
     own_tools: frozenset[str] = frozenset()
@@ -148,11 +171,13 @@ class Host(NamedTuple):
             return document if isinstance(document, dict) else None
         if not are_objects(document):
             return None
-        # A server without a name is wrong, but its neighbours must stay readable: its position is its name.
-        return {
-            str(server.get("name", server.get("uses", at))): server
-            for at, server in enumerate(document)
-        }
+        servers: JsonObject = {}
+        for at, server in enumerate(document):
+            # A server without a name is wrong, but its neighbours must stay readable: its position is its name.
+            name = str(server.get("name", server.get("uses", at)))
+            # Two servers can have one name, and each must keep its position.
+            servers[unused(name, servers)] = server
+        return servers
 
     def around(self, document: Any) -> Any:
         """Return the part of a document, or the object, that has the servers, and ``inputs`` beside them."""
@@ -233,6 +258,12 @@ _RULES_OF_ZED: Final = (
     RulesPlace(("agent", "tool_permissions", "tools"), key="default"),
     RulesPlace(("agent", "profiles", "{owner}", "context_servers", "{server}", "tools")),
 )
+_PROFILES_OF_ZED: Final = Profiles(
+    ("agent", "profiles"),
+    ("agent", "default_profile"),
+    "enable_all_context_servers",
+    MappingProxyType({"write": True, "ask": False, "minimal": False}),
+)
 _TOOLS_OF_GEMINI: Final = (
     "run_shell_command write_file replace read_file read_many_files list_directory glob search_file_content grep_search"
     " web_fetch google_web_search save_memory write_todos ask_user activate_skill get_internal_docs enter_plan_mode"
@@ -247,19 +278,35 @@ HOSTS: Final = (
     Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
     Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
-    Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
-    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
+    Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", file_variable="${file:", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
+    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", file_variable="{file:", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
     Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), approvals=("default_tools_approval_mode", "tools", "approval_mode"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
     Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": ""}, {"http": HTTP, "sse": "sse"}, style="$NAME", choices=(("mcp", "allowed", "excluded"), ("", "allowMCPServers", "excludeMCPServers")), tool_names=("mcp_{server}_", "mcp__{server}__", "{server}__"), rules=_RULES_OF_GEMINI, own_tools=frozenset(_TOOLS_OF_GEMINI.split()), more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
-    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, tool_names=("mcp:{server}:",), rules=_RULES_OF_ZED, older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
+    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, profiles=_PROFILES_OF_ZED, tool_names=("mcp:{server}:",), rules=_RULES_OF_ZED, older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
     Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
     Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}, elsewhere=({"uses": frozenset()}, "a block of the hub of Continue, which has the server's command: write it instead of uses")),
-    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}, elsewhere=({"type": frozenset({"builtin", "platform", "frontend", "inline_python"})}, "an extension that runs in Goose itself, without a server's command or URL")),
+    Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}, empty_enables_all=True, elsewhere=({"type": frozenset({"builtin", "platform", "frontend", "inline_python"})}, "an extension that runs in Goose itself, without a server's command or URL")),
     Host("lm-studio", "LM Studio", ".lmstudio/mcp.json", ("mcpServers",), {"url": ""}, {}, style="", more=frozenset({"timeout"}), settings={"timeout": ("call_timeout", 1)}),
 )  # fmt: skip
 """The hosts whose files can be read and written."""
+
+ENABLED_TOOLS: Final = "enabled_tools"
+"""The common name of the list of the only tools that a host offers."""
 
 KEYS_OF_DISABLED: Final = frozenset(
     key for host in HOSTS for key, (name, _) in host.settings.items() if name == DISABLED_TOOLS
 )
 """The keys of the disabled tools in any host, because people copy entries."""
+
+
+def keys_of_off(host: Host, server: JsonObject) -> list[str]:
+    """Return the keys by which a server is disabled in other hosts only: its author wanted that, and copied the entry."""
+    own = host.off[0] if host.off else ""
+    offs = dict(item.off for item in HOSTS if item.off and item.off[0] != own)
+    return [key for key, off in offs.items() if server.get(key) is off]
+
+
+def empty_lists(host: Host, server: JsonObject) -> list[str]:
+    """Return the keys of empty lists by which a host offers no tool of a server."""
+    keys = [key for key, (name, _) in host.settings.items() if name == ENABLED_TOOLS]
+    return [key for key in keys if server.get(key) == [] and not host.empty_enables_all]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from covalt_git.formats.mcp_clients.hosts import Host, RulesPlace
+    from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
 OFF: Final = "off"
@@ -73,14 +74,17 @@ class _Rule(NamedTuple):
 
 
 def read(host: Host, settings: Any, servers: Sequence[str]) -> tuple[list[ToolRule], list[Note]]:
-    """Return the rules of a host's file for these servers, and notes about what no toolset can say."""
-    rules: list[ToolRule] = []
-    notes: list[Note] = []
-    written = [rule for place in host.rules for rule in _rules(host, settings, place)]
-    reached: set[Loc] = set()
+    """Return the rules of a host's file for these of its servers, and notes about what no toolset can say."""
+    every = list(dict.fromkeys((*servers, *(host.servers(settings) or ()))))
+    rules, notes = _not_started(host, settings, servers)
+    profile = _active_profile(host, settings)
+    if profile is not None:
+        of_profile, notes_of_profile = _of_profile(host, profile, servers)
+        rules += of_profile
+        notes += notes_of_profile
+    written = [rule for place in host.rules for rule in _rules(host, settings, place, profile)]
     for server in servers:
-        own = [(rule, tool) for rule in written if (tool := _tool(host, rule, server, servers))]
-        reached |= {rule.loc for rule, _ in own}
+        own = [(rule, tool) for rule in written if (tool := _tool(host, rule, server, every))]
         notes += _without_effect(server, own)
         common = [item for item in own if not item[0].owner and item[0].action != _PART]
         of_server = next((rule for rule, tool in reversed(common) if tool == "*"), None)
@@ -107,14 +111,100 @@ def read(host: Host, settings: Any, servers: Sequence[str]) -> tuple[list[ToolRu
             if tool == "?" and rule.action != _ALLOW:
                 fate = "disable" if rule.action == OFF else "require confirmation of"
                 message = f"{fate} the tools of {server!r} that {rule.pattern!r} matches: a toolset has no patterns of tools"
-                notes.append(Note(rule.loc, message))
+                notes.append(Note(rule.loc, message, is_lost=True))
     for rule in written:
         # Older versions of Gemini CLI have no server in the name of a tool.
         is_name = re.fullmatch(r"[\w.-]+", rule.pattern) and rule.pattern not in host.own_tools
-        if host.own_tools and is_name and servers and rule.loc not in reached:
+        is_older = host.own_tools and is_name and servers
+        if is_older and not any(_tool(host, rule, server, every) for server in every):
             message = f"disable {rule.pattern!r} if a server of the toolset has this tool"
             notes.append(Note(rule.loc, message))
     return rules, [note._replace(message=masked(note.message)) for note in notes]
+
+
+def _not_started(
+    host: Host, settings: Any, servers: Sequence[str]
+) -> tuple[list[ToolRule], list[Note]]:
+    """Return what the lists beside the servers say by which the host does not start some of them."""
+    rules: list[ToolRule] = []
+    notes: list[Note] = []
+    for key, allowed, excluded in host.choices:
+        path = (key,) if key else ()
+        for loc, listed in (
+            *_places(settings, (*path, allowed)),
+            *_places(settings, (*path, excluded)),
+        ):
+            if not isinstance(listed, list) or not listed:
+                continue
+            choice = loc[-1]
+            others = [name for name in servers if (name in listed) == (choice == excluded)]
+            rules += [ToolRule(loc, name, "", OFF) for name in others]
+            if others:
+                names = ", ".join(map(repr, others))
+                message = f"{host.title} does not start {names}: disabled in the toolset too"
+                notes.append(Note(loc, message))
+    return rules, notes
+
+
+class _Profile(NamedTuple):
+    """The profile of a host's agent that is active at its start, and where the file says which one it is."""
+
+    name: str
+    loc: Loc
+    value: JsonObject
+    all_servers: bool
+    says_all: Loc
+
+
+def _active_profile(host: Host, settings: Any) -> _Profile | None:
+    """Return the active profile; None if the host has none, or the file does not define it."""
+    if host.profiles is None:
+        return None
+    path, active, all_servers, built_in = host.profiles
+    chosen = next((value for _, value in _places(settings, active)), None)
+    name = chosen if isinstance(chosen, str) else next(iter(built_in))
+    loc, value = next(_places(settings, (*path, name)), ((*path, name), None))
+    if not isinstance(value, dict):
+        if built_in.get(name, True):
+            return None
+        value = {}
+    has_all = isinstance(value.get(all_servers), bool)
+    is_all = value[all_servers] if has_all else built_in.get(name, False)
+    return _Profile(name, loc, value, is_all, (*loc, all_servers) if has_all else tuple(active))
+
+
+def _of_profile(
+    host: Host, profile: _Profile, servers: Sequence[str]
+) -> tuple[list[ToolRule], list[Note]]:
+    """Return what the active profile says of servers of which it does not offer all tools."""
+    rules: list[ToolRule] = []
+    notes: list[Note] = []
+    presets = profile.value.get("context_servers")
+    presets = presets if isinstance(presets, dict) else {}
+    of_profile = f"the active profile {profile.name!r} of {host.title}"
+    for server in servers:
+        preset = presets.get(server)
+        preset = preset if isinstance(preset, dict) else {}
+        place = (*profile.loc, "context_servers", server)
+        says = "enabled" if isinstance(preset.get("enabled"), bool) else ""
+        tools = preset.get("tools")
+        tools = tools if isinstance(tools, dict) and not says else {}
+        if preset["enabled"] if says else profile.all_servers:
+            if False in tools.values():
+                message = f"{of_profile} does not offer these tools of {server!r}: disabled in the toolset, whatever the profile"
+                notes.append(Note((*place, "tools"), message))
+            continue
+        offered = [name for name, value in tools.items() if value is True]
+        if offered:
+            names = shorten(", ".join(map(repr, offered)), 200)
+            message = f"{of_profile} offers only {names} of {server!r}: accept only these"
+            notes.append(Note((*place, "tools"), message, is_lost=True))
+            continue
+        loc = (*place, says) if says else profile.says_all
+        rules.append(ToolRule(loc, server, "", OFF))
+        message = f"{of_profile} offers no tool of {server!r}: disabled in the toolset, whatever the profile"
+        notes.append(Note(loc, message))
+    return rules, notes
 
 
 def _without_effect(server: str, own: Sequence[tuple[_Rule, str]]) -> Iterator[Note]:
@@ -123,11 +213,11 @@ def _without_effect(server: str, own: Sequence[tuple[_Rule, str]]) -> Iterator[N
         message = (
             f"the choice of {owner!r} among the tools of {server!r} has no effect in a toolset"
         )
-        yield Note(loc, message)
+        yield Note(loc, message, is_lost=True)
     for rule, _ in own:
         if rule.action == _PART:
             message = f"a rule for some calls of {rule.pattern!r} has no effect in a toolset"
-            yield Note(rule.loc, message)
+            yield Note(rule.loc, message, is_lost=True)
 
 
 def _prefixes(host: Host, server: str) -> list[str]:
@@ -155,19 +245,27 @@ def _last(host: Host, common: Sequence[tuple[_Rule, str]], server: str, tool: st
     )
 
 
-def _rules(host: Host, settings: Any, place: RulesPlace) -> Iterator[_Rule]:
+def _rules(
+    host: Host, settings: Any, place: RulesPlace, profile: _Profile | None
+) -> Iterator[_Rule]:
     for loc, value in _places(settings, place.path):
         keys = dict(zip(place.path, map(str, loc), strict=True))
         server = keys.get("{server}")
         start = _prefixes(host, server)[0] if server else ""
-        owner = "" if server else keys.get("{owner}", "")
-        if isinstance(value, str):
-            yield from _rule(loc, "*", value, owner)
-        for at, item in enumerate(value) if isinstance(value, list) else ():
+        owner = keys.get("{owner}", "")
+        rules: Any = value
+        if profile is not None and owner == profile.name:
+            owner = ""
+            tools = value.items() if isinstance(value, dict) else ()
+            # What the profile offers can still be denied by another rule.
+            rules = {tool: item for tool, item in tools if item is False}
+        if isinstance(rules, str):
+            yield from _rule(loc, "*", rules, owner)
+        for at, item in enumerate(rules) if isinstance(rules, list) else ():
             if isinstance(item, str) and item:
                 name = f"{_prefixes(host, item)[0]}*" if place.lists_servers else item
                 yield _Rule((*loc, at), name, place.action)
-        for name, item in value.items() if isinstance(value, dict) else ():
+        for name, item in rules.items() if isinstance(rules, dict) else ():
             if not isinstance(item, dict):
                 yield from _rule((*loc, name), start + name, item, owner)
                 continue

@@ -169,6 +169,8 @@ def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
     for variable in items_of(package, "environment_variables"):
         if _ENV_NAME.fullmatch(str(variable.peek("name", ""))):
             _set(server.node("env"), variable.peek("name"), inputs.setting(variable, is_env=True))
+        else:
+            imported.lost[variable.loc] = "its name is not that of a variable of the environment"
     command_line = CommandLine(package, registry, command, inputs)
     command_line.read(identifier, list(server.value.get("env", ())))
     server.value["args"] = [entry.text for entry in command_line.words]
@@ -177,6 +179,9 @@ def _read_package(toolset: Node, package: Part, imported: Imported) -> None:
             server.trace(("args", at), origin.loc)
     for origin in command_line.implied:
         server.trace(("command",), origin.loc)
+    for part in command_line.repeated:
+        message = "the argument can have several values: write an argument for each of them"
+        imported.notes.append(Note(part.loc, message))
     # A note, not a loss: a program whose optional arguments have no value starts without them.
     if command_line.left_out:
         names = ", ".join(command_line.left_out)
@@ -197,10 +202,8 @@ def _refusal(package: Part, registry: str, identifier: Part | None) -> str:
         url = shlex.quote(identifier.value)
         digest = value_of(package, "file_sha256")
         is_pinned = isinstance(digest, str) and _SHA256.fullmatch(digest)
-        pinned = (
-            f"; its SHA-256 must be {digest}, which the command does not check" if is_pinned else ""
-        )
-        return f"the package is a bundle, with files of its own: covalt-git bundle import {url}{pinned}"
+        pinned = f" --sha256 {digest}" if is_pinned else ""
+        return f"the package is a bundle, with files of its own, which convert does not download: covalt-git bundle import {url}{pinned}"
     transport = package.peek("transport")
     kind = transport.get("type") if isinstance(transport, dict) else None
     # The client of such a package would wait for messages on a stdout that has none.

@@ -10,7 +10,13 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.formats.http_texts import escaped
-from covalt_git.formats.mcp_packages.server_json_inputs import Word, items_of, part_of, value_of
+from covalt_git.formats.mcp_packages.server_json_inputs import (
+    BRACES,
+    Word,
+    items_of,
+    part_of,
+    value_of,
+)
 from covalt_git.formats.model import Part
 
 if TYPE_CHECKING:
@@ -67,12 +73,14 @@ class CommandLine:
         words: the arguments so far.
         implied: parts that the command has without an argument.
         left_out: the names of optional arguments without a value.
+        repeated: the parts by which an argument with a value of the user can have several.
     """
 
     def __init__(self, package: Part, registry: str, command: str, inputs: Inputs) -> None:
         self.words: list[Word] = []
         self.implied: list[Part] = []
         self.left_out: list[str] = []
+        self.repeated: list[Part] = []
         self._package = package
         self._is_image = registry in {"oci", "docker"}
         self._program = command.replace("\\", "/").rpartition("/")[2]
@@ -169,13 +177,24 @@ class CommandLine:
     def _read_argument(self, argument: Part) -> None:
         """Add an argument of the document: its name if it has one, and its value."""
         name = argument.peek("name") if argument.peek("type") == "named" else None
-        flag = escaped(name) if isinstance(name, str) else ""
-        origins = tuple(argument[key] for key in ("type", "name") if key in argument)
+        filled = (
+            self._inputs.filled(argument["name"], argument) if isinstance(name, str) else Word("")
+        )
+        flag = filled.text
+        origins = (*(argument[key] for key in ("type",) if key in argument), *filled.origins)
+        # Some files have the value in the name, as `--port={port}`.
+        if "=" in flag[:-1] and "value" not in argument and flag != escaped(str(name)):
+            self.words.append(Word(flag, origins))
+            return
         if flag and _is_switch(argument):
             self._add_switch(flag, argument, origins)
             return
         hint = value_of(argument, "value_hint")
         result = self._inputs.value(argument, str(hint or name or "value"))
+        repeated = part_of(argument, "is_repeated")
+        has_text = "value" in argument and not BRACES.search(str(argument.peek("value")))
+        if repeated is not None and repeated.value is True and not has_text and result is not None:
+            self.repeated.append(repeated)
         if result is None:
             self.left_out.append(str(name or hint or "a value"))
         elif flag.endswith("="):

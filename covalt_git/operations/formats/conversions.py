@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import shlex
 import shutil
@@ -358,19 +359,36 @@ def bundle_at(
     source: Path | str,
     signature: Path | None,
     source_format: str | None = None,
+    sha256: str | None = None,
 ) -> Bundle | Path:
     """Return a bundle with its signature, or a folder, which cannot be signed.
 
     A document in another format is converted; ``source_format`` is its format, by default recognized.
+
+    Raises:
+        CovaltError: if the bytes of the file have another hash than ``sha256``, as hex digits.
     """
-    # A signature is for the bytes of a bundle, so what has one is not converted.
-    if isinstance(source, Path) and signature is None and is_document(source):
+    # A signature or a hash is for the bytes of a file, so those are read first.
+    if isinstance(source, Path) and signature is None and sha256 is None and is_document(source):
         return _converted(context, source, source_format)
     result = bundle_or_folder(source, signature)
+    if sha256 is not None:
+        _check_hash(result, sha256)
     is_signed = isinstance(result, Bundle) and result.signature is not None
     return (
         result if is_signed or isinstance(result, Path) else converted_upload(result, source_format)
     )
+
+
+def _check_hash(source: Bundle | Path, sha256: str) -> None:
+    if isinstance(source, Path):
+        raise CovaltError(f"{str(source)!r} is a folder, which has no SHA-256")
+    actual = hashlib.sha256(source.content).hexdigest()
+    if actual != sha256.lower():
+        raise CovaltError(
+            f"the SHA-256 of {source.name!r} is {actual}, not {sha256.lower()}: nothing was imported",
+            hint="download it again, or ask its author",
+        )
 
 
 def source_at(context: Context, text: str) -> Path | str:

@@ -128,8 +128,9 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
     return HostServersImported(
         imported=tuple(imported),
         secrets=tuple(dict.fromkeys(name for bundle in bundles for name in bundle.secrets)),
-        lost=tuple(value for bundle in bundles for value in bundle.lost),
-        notes=tuple(note for bundle in bundles for note in bundle.notes),
+        # The rules of a file beside its servers concern each of them; one line is enough.
+        lost=tuple(dict.fromkeys(value for bundle in bundles for value in bundle.lost)),
+        notes=tuple(dict.fromkeys(note for bundle in bundles for note in bundle.notes)),
         left_out=tuple(left_out),
     )
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, get_args
 
 from flask import make_response, request, send_file
+from werkzeug.datastructures import MultiDict
 from werkzeug.wrappers import Response
 
 from covalt_git.errors import CovaltError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from flask import Flask
     from pydantic import BaseModel
-    from werkzeug.datastructures import FileStorage, MultiDict
+    from werkzeug.datastructures import FileStorage
 
     from covalt_git.json_values import JsonObject
     from covalt_git.operations.registry import Operation, Request, RequestT
@@ -188,7 +189,21 @@ def _request(operation: Operation[Request, Any], variables: dict[str, str]) -> R
     # (test_an_upload_over_its_limit_is_refused_before_it_is_read).
     request.max_content_length = operation.upload_limit(request_context.context())
     files = {name: tuple(map(upload, form_files)) for name, form_files in request.files.lists()}
-    return parse(operation.request, {**single(request.form), **files})
+    return parse(operation.request, {**_form(operation.request), **files})
+
+
+def _form(model: type[Request]) -> dict[str, str | list[str]]:
+    """Return the values of a form by name, in which only a list has several."""
+    lists = [name for name, field in model.model_fields.items() if _is_list(field.annotation)]
+    named = MultiDict(
+        (name, text) for name, text in request.form.items(multi=True) if name not in lists
+    )
+    several = {name: request.form.getlist(name) for name in lists if name in request.form}
+    return {**single(named), **several}
+
+
+def _is_list(annotation: Any) -> bool:
+    return annotation == tuple[str, ...] or any(map(_is_list, get_args(annotation)))
 
 
 def _json(operation: Operation[Any, Any], result: BaseModel) -> Response:

@@ -11,6 +11,7 @@ from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion, document_reader, documents, recognition
 from covalt_git.formats.mcp_clients.hosts import HOSTS, Host
+from covalt_git.formats.model import pointer_text
 from covalt_git.formats.table import TOOLSET
 from tests.formats import laws
 from tests.operations_client import Operations
@@ -545,10 +546,10 @@ def test_a_name_and_a_version_that_the_conversion_gave_are_not_lost(name: str) -
 
 
 def imported(servers: dict[str, Any], **others: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the toolset of servers of VS Code, and the messages of its notes."""
+    """Return the toolset of servers of VS Code, and the messages about it."""
     content = json.dumps({"servers": servers, **others}).encode()
     done = laws.converted(content, recognition.find_format("vscode"), TOOLSET, ".vscode/mcp.json")
-    return yaml_text.load(done.files["toolset.yaml"], "t").data, [one.message for one in done.notes]
+    return yaml_text.load(done.files["toolset.yaml"], "t").data, laws.messages(done)
 
 
 def test_predefined_variables_of_vscode_are_no_secrets() -> None:
@@ -575,7 +576,7 @@ def test_predefined_variables_of_vscode_are_no_secrets() -> None:
         ("claude-plugin", "${CLAUDE_PLUGIN_ROOT}/server", ""),
     ],
 )
-def test_a_working_directory_outside_of_the_toolset_is_noted_and_other_clients_get_it(
+def test_a_working_directory_outside_of_the_toolset_is_lost_and_other_clients_get_it(
     name: str, folder: str, reason: str
 ) -> None:
     (host,) = (item for item in HOSTS if item.name == name)
@@ -585,9 +586,8 @@ def test_a_working_directory_outside_of_the_toolset_is_noted_and_other_clients_g
     result = laws.converted(text.encode(), source, TOOLSET, path)
     (server,) = yaml_text.load(result.files["toolset.yaml"], "t").data["mcp_servers"]
 
-    assert result.lost == ()
-    messages = [note.message for note in result.notes if note.pointer.endswith("/cwd")]
-    assert reason == "" or any(reason in message for message in messages)
+    assert [reason in item.reason for item in result.lost] == ([True] if reason else [])
+    assert all(item.pointer.endswith("/cwd") for item in result.lost)
     assert ("cwd" in server) == (not reason)
     (written,) = laws.converted(
         result.files["toolset.yaml"], TOOLSET, source, "toolset.yaml"
@@ -613,6 +613,19 @@ def test_a_working_directory_outside_of_the_toolset_is_noted_and_other_clients_g
         ("cursor", ["uvx", "--from", "git+https://a.example", "tool.py"], []),
         ("cursor", ["uvx", "mcp", "run", "tool.py"], ["args/2"]),
         ("cursor", ["srv", "--config=./c.json", "A=../b", "--at=1.5"], ["args/0", "args/1"]),
+        (
+            "cursor",
+            ["srv", "-c", "conf/x.yaml", "--env-file", ".env", "v1.5"],
+            ["args/1", "args/3"],
+        ),
+        ("cursor", ["uvx", "srv", "config.json", "--db=a/b.db", "a.example"], ["args/1", "args/2"]),
+        ("zed", ["npx", "-y", "@acme/server-files", "."], ["args/2"]),
+        ("cursor", ["docker", "run", "-v", "./d:/d", "-v", "vol:/v", "img", "c.json"], ["args/2"]),
+        (
+            "cursor",
+            ["podman", "run", "--env-file=.env", "--mount", "type=bind,src=./d,dst=/d", "i"],
+            ["args/1", "args/3"],
+        ),
     ],
 )
 def test_a_file_of_the_project_of_the_client_has_a_note_with_its_place(
@@ -631,9 +644,29 @@ def test_a_file_of_the_project_of_the_client_has_a_note_with_its_place(
     assert not laws.converted(text.encode(), source, recognition.find_format("goose"), path).notes
 
 
+@pytest.mark.parametrize(
+    ("server", "message"),
+    [
+        ({"args": ["./a.py"], "cwd": "./srv"}, "'./a.py' is in './srv', not in the toolset"),
+        ({"args": ["-c", "a.yaml"], "cwd": "/srv"}, "'a.yaml' is in '/srv', not in the toolset"),
+        ({"command": "uv", "args": ["run", "--directory", "db", "a.py", "b.yaml"]}, "'b.yaml' is in 'db'"),
+        ({"command": "docker", "args": ["run", "-v", "./data:/data:ro", "x"]}, "write ${toolset}/data:/data:ro"),
+        ({"args": ["--dir", "./"]}, "'./' begins in the folder of the client's project: write ${toolset} for"),
+    ],
+)  # fmt: skip
+def test_a_note_on_a_file_of_a_client_names_its_folder_and_what_to_write(
+    server: dict[str, Any], message: str
+) -> None:
+    content = laws.as_json({"mcpServers": {"a": {"command": "x", **server}}})
+    done = laws.converted(content, recognition.find_format("gemini-cli"), TOOLSET)
+
+    assert any(message in note.message for note in done.notes)
+
+
 def test_a_variable_with_a_file_of_the_project_of_the_client_has_a_note() -> None:
     env = {
         "CONF": "./conf.json",
+        "SETTINGS": "conf/settings.toml",
         "PYTHONPATH": "src:/opt/lib",
         "NODE_PATH": "/a:${HOME}/b",
         "CLASSPATH": "C:\\a;D:\\b",
@@ -646,6 +679,7 @@ def test_a_variable_with_a_file_of_the_project_of_the_client_has_a_note() -> Non
     notes = {note.pointer.rpartition("/")[2]: note.message for note in result.notes}
     assert {key: message.split()[0] for key, message in notes.items()} == {
         "CONF": "'./conf.json'",
+        "SETTINGS": "'conf/settings.toml'",
         "PYTHONPATH": "'src'",
     }
 
@@ -668,8 +702,7 @@ def test_folders_in_files_of_claude_code_are_no_secrets(text: str, value: str) -
 
     assert toolset["mcp_servers"] == [{"id": "a", "command": "x", "args": [value]}]
     assert toolset.get("secrets", []) == (["file"] if text == "${file}" else [])
-    assert result.lost == ()
-    assert "/mcpServers/a/cwd" in {note.pointer for note in result.notes}
+    assert [item.pointer for item in result.lost] == ["/mcpServers/a/cwd"]
 
 
 @pytest.mark.parametrize(
@@ -726,10 +759,11 @@ def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
 
     tools = [item["tool_id"] for item in toolset.get("tool_overrides", ())]
     assert ("far:c" in tools, len(tools)) == (overrides, 2 if overrides else 0)
-    notes = [note for note in result.notes if note.pointer.endswith(f"/{key}")]
-    assert [message in note.message for note in notes] == ([True] if message else [])
+    is_lost = not overrides and key != "sandbox"
+    said = [item.reason for item in result.lost] if is_lost else laws.messages(result)
+    assert [message in text for text in said] == ([True] if message else [])
     # What only extensions have is not converted.
-    assert any(key in loc for loc in (result.consumed if overrides else result.carried))
+    assert is_lost or any(key in loc for loc in (result.consumed if overrides else result.carried))
     again = laws.converted(content, TOOLSET, source, "toolset.yaml")
     (written,) = again.files.values()
     assert documents.parse(written, path).value == documents.parse(text.encode(), path).value
@@ -862,6 +896,16 @@ def test_a_server_that_gemini_does_not_start_and_a_value_that_vscode_asks_for_ar
     asking = laws.as_json({"inputs": inputs, "servers": {"near": near}})
     notes = laws.converted(asking, vscode, TOOLSET, "mcp.json").notes
 
+    toolset = yaml_text.load(done.files["toolset.yaml"], "t").data
+    assert [server.get("enabled", True) for server in toolset["mcp_servers"]] == [
+        True,
+        False,
+        False,
+    ]
+    (back,) = laws.converted(
+        done.files["toolset.yaml"], TOOLSET, gemini, "toolset.yaml"
+    ).files.values()
+    assert json.loads(back) == value
     assert {note.pointer: note.message.partition(":")[0] for note in done.notes} == {
         "/mcp/allowed": "Gemini CLI does not start 'c'",
         "/mcp/excluded": "Gemini CLI does not start 'b'",
@@ -919,6 +963,11 @@ def zed_tools(**rules: str) -> Any:
     return {"agent": {"tool_permissions": {"tools": tools}}}
 
 
+def zed_profile(tools: Any, *, every: bool) -> Any:
+    profile = {"enable_all_context_servers": every, "context_servers": {"a": {"tools": tools}}}
+    return {"agent": {"default_profile": "p", "profiles": {"p": profile}}}
+
+
 SECRET = "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g"
 OFF = [{"tool_id": "a:rm", "enabled": False}]
 ASK = [{"tool_id": "a:rm", "requires_confirmation": True}]
@@ -930,7 +979,12 @@ PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}
     [
         ("zed", zed_tools(rm="deny"), {}, OFF, ""),
         ("zed", zed_tools(rm="confirm", ok="allow"), {}, ASK, ""),
-        ("zed", {"agent": PROFILE}, {}, OFF, ""),
+        ("zed", {"agent": PROFILE}, {}, [], "choice of 'p' among the tools of 'a'"),
+        ("zed", {"agent": {**PROFILE, "default_profile": "p"}}, {"enabled": False}, OFF, "no tool"),
+        ("zed", zed_profile({"rm": False}, every=True), {}, OFF, "whatever the profile"),
+        ("zed", zed_profile({"ok": True}, every=False), {}, [], "offers only 'ok' of 'a'"),
+        ("zed", {"agent": {"default_profile": "minimal"}}, {"enabled": False}, [], "no tool"),
+        ("zed", {"agent": {"default_profile": "write"}}, {}, [], ""),
         ("opencode", {"tools": {"a_rm": False}}, {}, OFF, ""),
         ("opencode", {"permission": {"a_rm": "ask"}}, {}, ASK, ""),
         ("opencode", {"tools": {"a*": False}}, {"enabled": False}, [], "offers no tool of 'a'"),
@@ -1006,7 +1060,7 @@ def test_a_rule_of_the_file_for_tools_has_its_effect_or_a_note(
 
     assert toolset["mcp_servers"] == [{"id": "a", "command": "x", **server}]
     assert toolset.get("tool_overrides", []) == overrides
-    assert [message in note.message for note in done.notes] == ([True] if message else [])
+    assert [message in text for text in laws.messages(done)] == ([True] if message else [])
     assert (json.loads(written), again.lost) == (json.loads(content), ())
 
 
@@ -1078,6 +1132,7 @@ def test_a_placeholder_for_a_credential_becomes_a_secret_and_others_stay() -> No
     ("name", "settings", "message"),
     [
         ("goose", {"timeout": 300}, "set limits.timeout_s: 300 in covalt.yaml"),
+        ("codex", {"startup_timeout_ms": 20000}, "startup_timeout_ms has no effect"),
         ("codex", {"tool_timeout_sec": 45.5}, "set limits.timeout_s: 46 in covalt.yaml"),
         ("gemini-cli", {"timeout": 600000}, "set limits.timeout_s: 600 in covalt.yaml"),
         ("cursor", {"timeout": 300}, "set limits.timeout_s in covalt.yaml"),
@@ -1093,9 +1148,12 @@ def test_a_limit_of_time_of_a_client_has_a_note_with_the_limit_of_the_project(
     value = host.document({"a": server})
     text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
     source, path = recognition.find_format(name), f"x.{host.kind}"
-    (note,) = laws.converted(text.encode(), source, TOOLSET, path).notes
+    done = laws.converted(text.encode(), source, TOOLSET, path)
+    (said,) = laws.messages(done)
 
-    assert message in note.message
+    assert message in said
+    # A call that needs longer ends.
+    assert bool(done.lost) == (": 600" in message)
     assert not laws.converted(text.encode(), source, recognition.find_format("cline"), path).notes
 
 
@@ -1160,6 +1218,23 @@ def test_a_block_of_the_hub_of_continue_comes_back_where_it_was() -> None:
     assert (yaml_text.load(written, "t").data, again.lost) == (content, ())
 
 
+def test_two_servers_of_continue_with_one_name_are_two_servers() -> None:
+    same: list[Any] = [{"name": "same", "command": "x", "args": [text]} for text in "ab"]
+    servers = [{"uses": "a/first"}, *same, {"uses": "a/first"}, {"name": "c", "command": "y"}]
+    content = {"name": "n", "version": "1", "schema": "v1", "mcpServers": servers}
+    source = recognition.find_format("continue")
+    stored = laws.converted(laws.as_json(content), source, TOOLSET, "x.yaml")
+    again = laws.converted(stored.files["toolset.yaml"], TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
+    cursor = laws.converted(laws.as_json(content), source, recognition.find_format("cursor"), "x.yaml")  # fmt: skip
+    (other,) = cursor.files.values()
+
+    assert [item.pointer for item in stored.lost] == ["/mcpServers/0", "/mcpServers/3"]
+    assert (yaml_text.load(written, "t").data, again.lost) == (content, ())
+    args = [server.get("args") for server in json.loads(other)["mcpServers"].values()]
+    assert args == [["a"], ["b"], None]
+
+
 def test_a_url_of_continue_with_a_secret_in_its_query_comes_back() -> None:
     url = "https://far.example/mcp?key=${{ secrets.FAR_KEY }}&team=${{secrets.TEAM}}"
     servers = {"mcpServers": [{"name": "far", "url": url}], "name": "MCP servers"}
@@ -1179,3 +1254,146 @@ def test_a_url_of_vscode_can_have_an_input_with_blanks() -> None:
     toolset, _ = imported({"far": {"url": "https://far.example/mcp?team=${input:my team}"}})
 
     assert toolset["mcp_servers"][0]["url"] == "https://far.example/mcp?team=${MY_TEAM}"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        *(
+            (host, "disabled", True)
+            for host in ("cursor", "claude-code", "lm-studio", "gemini-cli")
+        ),
+        ("zed", "disabled", True),
+        ("cline", "enabled", False),
+    ],
+)
+def test_a_server_that_its_author_disabled_stays_disabled_where_the_client_has_no_key_for_it(
+    name: str, key: str, *, value: bool
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    content = laws.as_json(host.document({"a": {"command": "x", key: value}}))
+    source = recognition.find_format(name)
+    done = laws.converted(content, source, TOOLSET)
+    again = laws.converted(done.files["toolset.yaml"], TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
+
+    (server,) = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+    assert server["enabled"] is False
+    assert [note.pointer.rpartition("/")[2] for note in done.notes] == [key]
+    assert (json.loads(written), again.lost) == (json.loads(content), ())
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed", "excluded"),
+    [("codex", "enabled_tools", "disabled_tools"), ("gemini-cli", "includeTools", "excludeTools")],
+)
+def test_a_message_on_allowed_tools_names_no_excluded_one(
+    name: str, allowed: str, excluded: str
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    value = host.document({"a": {"command": "x", allowed: ["ok", "rm"], excluded: ["rm"]}})
+    text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
+    source = recognition.find_format(name)
+    (lost,) = laws.converted(text.encode(), source, TOOLSET, f"x.{host.kind}").lost
+
+    assert lost.reason.endswith("accept only the tools 'ok'")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("codex", "enabled_tools"), ("gemini-cli", "includeTools"), ("goose", "available_tools")]
+)  # fmt: skip
+def test_an_empty_list_of_enabled_tools_disables_the_server_except_in_goose(
+    name: str, key: str
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    value = host.document({"a": {host.command: "x", "type": "stdio", key: []}})
+    text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
+    source, path = recognition.find_format(name), f"x.{host.kind}"
+    done = laws.converted(text.encode(), source, TOOLSET, path)
+    stored = done.files["toolset.yaml"]
+    again = laws.converted(stored, TOOLSET, source, "toolset.yaml")
+    (written,) = again.files.values()
+
+    (server,) = yaml_text.load(stored, "t").data["mcp_servers"]
+    assert (server.get("enabled"), len(done.notes)) == (
+        (None, 0) if name == "goose" else (False, 1)
+    )
+    assert (documents.parse(written, path).value, again.lost) == (value, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"), [("opencode", "{file:~/a.txt}"), ("windsurf", "${file:~/a.txt}")]
+)
+def test_a_file_whose_content_a_client_writes_into_a_value_has_a_note(
+    name: str, variable: str
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    env = {"MODE": variable, "API_KEY": variable.replace("a.txt", "key")}
+    value = host.document(
+        {"a": {host.command: ["x"] if host.lists_command else "x", host.env: env}}
+    )
+    done = laws.converted(laws.as_json(value), recognition.find_format(name), TOOLSET)
+    (server,) = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert server["env"]["API_KEY"] == "${API_KEY}"
+    shown = {note.pointer.rpartition("/")[2]: note.message for note in done.notes}
+    assert "reads the file '~/a.txt'" in shown["MODE"]
+    assert "reads this credential from the file '~/key'" in shown["API_KEY"]
+
+
+WITHOUT_MEANING = {
+    *(
+        "autoApprove",
+        "alwaysAllow",
+        "trust",
+    ),  # a toolset asks by its own rules, and rather too often
+    *("description", "bundled", "name", "source"),  # for people
+    *("required", "dev", "settings"),  # of the client's start, and of its extensions
+}
+"""Keys of servers that a toolset carries without a message, because no user misses them."""
+
+
+def silent_keys(done: conversion.Conversion, host: Host) -> set[Any]:
+    """Return the keys of servers that are carried only, without a note or a loss that names their place."""
+    said = {note.pointer for note in done.notes} | {loss.pointer for loss in done.lost}
+    at = len(host.path)
+    return {
+        loc[at + 1]
+        for loc in done.carried
+        if loc[:at] == host.path
+        and len(loc) > at + 1
+        and said.isdisjoint(pointer_text(loc[:end]) for end in range(len(loc) + 1))
+    }
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=[host.name for host in HOSTS])
+@pytest.mark.parametrize("value", [True, False, 90, 900000, ["a"], {"a": "b"}, "a/b"], ids=repr)
+def test_a_setting_of_a_server_has_its_effect_or_a_message(host: Host, value: Any) -> None:
+    common = "cwd envFile oauth auth scopes disabled enabled timeout startup_timeout_ms sandbox"
+    keys = {*host.more, *host.settings, *common.split()} - WITHOUT_MEANING
+    if host.off and not isinstance(value, bool):
+        keys -= {host.off[0]}
+    start: dict[str, Any] = {host.command: ["x"] if host.lists_command else "x", "type": "stdio"}
+    source, path = recognition.find_format(host.name), f"x.{host.kind}"
+    fits = {
+        bool: {"disabled", "enabled", "oauth", "auth"},
+        int: {key for key in keys if "imeout" in key},
+        list: {key for key in keys if "ools" in key or key == "scopes"},
+        dict: {"oauth", "auth", "sandbox"},
+        str: {"cwd", "envFile", "auth", "authProviderType", "headersHelper"},
+    }[type(value)]
+    for key in keys & fits:
+        content = host.document({"a": {**start, key: value}})
+        text = documents.toml_text(content) if host.kind == "toml" else json.dumps(content)
+        done = laws.converted(text.encode(), source, TOOLSET, path)
+        # A server of a toolset is enabled, and has no login, unless the file says something else.
+        is_usual = value is False or (key, value) == ("enabled", True)
+        assert silent_keys(done, host) <= ({key} if is_usual else set()), key
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=[host.name for host in HOSTS])
+def test_no_setting_of_a_server_is_carried_without_a_message(host: Host) -> None:
+    source = recognition.find_format(host.name)
+    for path in laws.documents_of(host.name):
+        done = laws.converted(path.read_bytes(), source, TOOLSET, path.name)
+        assert silent_keys(done, host) <= WITHOUT_MEANING | {"oauth", "envs"}, path

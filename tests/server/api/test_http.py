@@ -243,6 +243,17 @@ def test_an_upload_over_its_limit_is_refused_before_it_is_read(shared: Api) -> N
     assert json.loads(b"".join(parts))["error"] == "request_entity_too_large"
 
 
+def test_a_list_in_a_form_has_its_name_for_each_item(shared: Api) -> None:
+    def sent(**fields: object) -> TestResponse:
+        form = {"file": form_file("demo.zip", DEMO), "dry_run": "true", **fields}
+        return shared.send_form("import_toolset", form)
+
+    for permissions in (["a"], ["a", "b"]):
+        answered(sent(permissions=permissions))
+    twice = sent(reason=["a", "b"])
+    refused(twice, 400, "invalid_request")
+
+
 def test_a_path_on_the_machine_of_the_server_is_not_a_bundle(shared: Api) -> None:
     for body in ({"file": "/etc/passwd"}, {"source": "toolsets/data-lab"}, {}):
         refused(shared.tell("import_toolset", **body), 400, "invalid_request")

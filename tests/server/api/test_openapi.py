@@ -152,6 +152,17 @@ def test_the_document_has_the_rules_that_requests_obey(used: Api) -> None:
         ("AddGrant", {"kind": "tool", "name": None}, {"kind": "tool", "name": "a"}),
         ("AddGrant", {"kind": "network"}, {"kind": "network", "hosts": ["a.example"]}),
         ("AddMessage", {"text": "a", "ref": "a b"}, {"text": "a", "ref": "a"}),
+        (
+            "AddGrant",
+            {"kind": "tool", "name": "a", "folders": ["a"]},
+            {"kind": "server", "name": "a", "folders": ["a"]},
+        ),
+        ("McpMeta", {"tool": "a"}, {"tool": "a-b:c.d"}),
+        (
+            "ProtocolMeta",
+            {"http": {"url": "https://a.example"}, "mcp": {"tool": "a:b"}},
+            {"http": {"url": "https://a.example"}, "mcp": {"tool": None}},
+        ),
         ("CallTool", {"call_id": "1"}, {"call_id": None}),
         ("RestoreWorkspace", {"branch": "b"}, {"branch": "b", "keep_files": True}),
         ("RestoreWorkspace", {"paths": ["a"], "keep_files": True}, {"paths": ["a"]}),
