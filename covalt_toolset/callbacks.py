@@ -41,7 +41,7 @@ class Listener(Protocol):
         """Return the token of a sign-in of the toolset.
 
         Raises:
-            SignInNeeded: if nobody has signed in, or the tool may not have the token.
+            SignInNeeded: without a sign-in, or if the tool may not have the token.
         """
         ...
 

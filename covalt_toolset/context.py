@@ -82,7 +82,7 @@ class SignIns:
         Get it for each request: it may expire during a long call.
 
         Raises:
-            SignInNeeded: if nobody has signed in, or the tool may not have the token.
+            SignInNeeded: without a sign-in, or if the tool may not have the token.
         """
         return self._listener.token(name)
 

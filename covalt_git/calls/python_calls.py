@@ -221,7 +221,7 @@ class _Tokens:
         """Return the token of an entry of ``auth``, if the tool can send it to the granted hosts only.
 
         Raises:
-            SignInNeededError: if nobody has signed in, or the toolset has no such entry.
+            SignInNeededError: without a sign-in, or if the toolset has no such entry.
             SandboxNeededError: if the sandbox does not limit the network.
             GrantNeededError: if the token is not granted, or the tool may reach hosts that it is not granted for.
         """

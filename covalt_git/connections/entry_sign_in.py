@@ -187,7 +187,7 @@ class _SignIn:
         """Return the client: the chosen one, that of the last sign-in, or that of the entry.
 
         Raises:
-            SignInFailedError: if there is none.
+            SignInFailedError: without one.
         """
         if self.options.choice is not None:
             return self.options.choice

@@ -1,6 +1,6 @@
 """Model of an entry of ``auth`` in a toolset's manifest: a sign-in or a credential that the toolset's tools share.
 
-``${auth:github}`` stands for its value.  Providers that many toolsets use are described in ``auth_providers.json``.
+``${auth:github}`` is replaced by its value.  Providers that many toolsets use are described in ``auth_providers.json``.
 """
 
 import functools
@@ -154,7 +154,7 @@ class Auth(StrictModel):
 
     @property
     def preset(self) -> Provider | None:
-        """What is known about its provider."""
+        """The description of its provider, if it names one."""
         return providers()[self.provider] if self.provider is not None else None
 
     @property
@@ -181,7 +181,7 @@ class Auth(StrictModel):
 
     @property
     def digest(self) -> str:
-        """The digest of the entry with what is known about its provider; a sign-in belongs to it."""
+        """The digest of the entry and of the description of its provider; a sign-in belongs to it."""
         preset = self.preset.model_dump(exclude={"source", "date"}) if self.preset else None
         return canonical_json.digest(
             {"entry": self.model_dump(mode="json", exclude_defaults=True), "provider": preset}
@@ -189,7 +189,7 @@ class Auth(StrictModel):
 
 
 def with_secrets(manifest: Any) -> Any:
-    """Return a manifest, as it was read, in whose requests the entries of ``auth`` that are secrets are replaced.
+    """Return a manifest in whose requests the entries of ``auth`` that are secrets are replaced; it is the data of a file.
 
     ``${auth:weather}`` becomes the reference of the entry to its secret, so that grants, digests and questions are about
     what is sent.  Entries that are sign-ins stay.
