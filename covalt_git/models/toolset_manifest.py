@@ -35,6 +35,7 @@ from covalt_git.models.tool_properties import (
     Security,
 )
 from covalt_git.models.toolset_state import LocalOverride
+from covalt_git.templating.references import references
 
 
 class Defaults(StrictModel):
@@ -143,6 +144,12 @@ class McpServer(StrictModel):
                 kind = "command" if self.url is None else "url"
                 hint = "remove it: 'args', 'cwd' and 'env' are for a command, 'headers' for a URL"
                 raise refusal(f"a server with {kind!r} does not get {key!r}", hint, at=(key,))
+        for key in ("command", "args", "cwd", "env", "url"):
+            value = getattr(self, key)
+            if any(reference.place == "auth" for _, reference in references(value)):
+                # A program could send the token anywhere, and a URL is in logs.
+                hint = 'write headers: {Authorization: "Bearer ${auth:ID}"} for a URL'
+                raise refusal(f"a sign-in is not sent in {key!r}", hint, at=(key,))
         if "@" in re.split(r"[/?#]", (self.url or "").partition("://")[2])[0]:
             # The password would not be sent, but it would be in grants and messages.
             hint = 'write headers: {Authorization: "Bearer ${NAME}"}'

@@ -31,6 +31,24 @@ def test_a_wrong_entry_is_a_problem_at_its_place(world: World, entry: str, messa
     assert message in printed
 
 
+@pytest.mark.parametrize(
+    "server",
+    [
+        "command: npx, args: ['--token', '${auth:it}']",
+        "command: npx, env: {TOKEN: '${auth:it}'}",
+        "url: 'https://api.github.com/?token=${auth:it}'",
+    ],
+)
+def test_a_sign_in_is_sent_to_a_server_in_headers_only(world: World, server: str) -> None:
+    world.write(
+        "it/toolset.yaml",
+        'id: it\nname: It\nversion: "1"\nauth: [{id: it, type: oauth2, provider: github}]\n'
+        f"mcp_servers:\n  - {{id: far, {server}}}\n",
+    )
+
+    assert "a sign-in is not sent in" in world.cli("validate", "toolsets/it").stdout
+
+
 def test_a_source_of_the_type_plugin_names_the_template(world: World) -> None:
     world.write(
         "it/toolset.yaml", 'id: it\nname: It\nversion: "1"\nsources: [{id: it, type: plugin}]\n'

@@ -102,7 +102,10 @@ def definition(
         chat_id=chat_id,
         may=may,
         lookup=Lookup(
-            _declared(toolset, server) | {*extra}, store, sign_ins_of(root, toolset, may)
+            _declared(toolset, server) | {*extra},
+            store,
+            # Only a request has a host that the entry can be compared with; a program could send a token anywhere.
+            sign_ins_of(root, toolset, may) if server.url is not None else None,
         ),
         limits=effective_limits(Limits(), (config or read_config(root)).limits),
         pinned=pinned_program(toolset, server, report=report, cancel=cancel),
