@@ -251,7 +251,14 @@ def without_effects(function: Any) -> Callable[..., object]:
 
 @pytest.mark.parametrize(
     ("folder", "module", "function"),
-    [pytest.param(*one, id=f"{one[0].relative_to(ROOT)}-{one[2]}") for one in toolset_tools()],
+    [
+        pytest.param(
+            *tool,
+            id=f"{tool[0].relative_to(ROOT)}-{tool[2]}",
+            marks=pytest.mark.stress if number % 3 else (),
+        )
+        for number, tool in enumerate(toolset_tools())
+    ],
 )
 def test_tools_of_the_samples_are_listed_as_a_call_accepts_them(
     folder: Path, module: str, function: str, monkeypatch: pytest.MonkeyPatch
