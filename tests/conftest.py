@@ -34,6 +34,9 @@ from tests.operations_client import Operations
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Each import makes the collector look at all that was imported before, which is a fourth of the collection.
+gc.disable()
+
 # Git's unused sample hooks are half the files of a small project, and projects are copied.
 os.environ["GIT_TEMPLATE_DIR"] = ""
 
@@ -96,6 +99,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_collection_finish() -> None:
     """Have garbage collection skip what was imported and collected: it would take a tenth of the run."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,7 +1,8 @@
 """How many cases of a law are tried: some in every run, many in ``python -m tests.stress laws``."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 FACTOR = float(os.environ.get("COVALT_EXAMPLES", "0.4"))
 """What every number of hypothesis's examples is multiplied by."""
 
-EVERY = 1 if FACTOR >= 1 else 3
-"""Of a step that takes long, every how many changes of the disk a kill is tried (the mark ``kills``)."""
+EVERY = 1 if FACTOR >= 1 else 5
+"""Before one in how many changes of the disk, or lines, a kill or a failure is tried (the mark ``kills``)."""
 
 
 def examples(number: int) -> int:
@@ -18,12 +19,39 @@ def examples(number: int) -> int:
     return max(1, round(number * FACTOR))
 
 
-def covering_pairs(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    """Return parameters in which each value of both occurs; the other pairs run with ``make stress``."""
-    longest = max(len(first), len(second))
-    covering = {(number % len(first), number % len(second)) for number in range(longest)}
+def covering(*columns: Sequence[Any]) -> list[Any]:
+    """Return parameters in which each value of each column occurs; the other rows run with ``make stress``."""
+    longest = max(map(len, columns))
+    covered = {tuple(number % len(column) for column in columns) for number in range(longest)}
     return [
-        pytest.param(left, right, marks=() if (row, column) in covering else pytest.mark.stress)
-        for row, left in enumerate(first)
-        for column, right in enumerate(second)
+        pytest.param(
+            *(column[place] for column, place in zip(columns, row, strict=True)),
+            marks=() if row in covered else pytest.mark.stress,
+        )
+        for row in product(*(range(len(column)) for column in columns))
     ]
+
+
+def one_in(number: int, rows: Iterable[Any]) -> list[Any]:
+    """Return parameters of which one in ``number`` runs in every run; the others run with ``make stress``.
+
+    For rows of one class, which a cheaper test tries all.
+    """
+    return [
+        pytest.param(row, marks=() if place % number == 0 else pytest.mark.stress)
+        for place, row in enumerate(rows)
+    ]
+
+
+def first_of(rows: Iterable[Sequence[Any]], *classes: Sequence[int]) -> list[Any]:
+    """Return parameters of which the first row of each class runs in every run; the others with ``make stress``.
+
+    A class is all rows with the same values in some columns, by their numbers.
+    """
+    known: set[tuple[Any, ...]] = set()
+    parameters = []
+    for row in rows:
+        values = {(columns, *(row[column] for column in columns)) for columns in classes}
+        parameters.append(pytest.param(*row, marks=pytest.mark.stress if values <= known else ()))
+        known |= values
+    return parameters

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+from tests.examples import EVERY
+
 STEPS = {
     *("os.mkdir", "os.rename", "os.chmod", "os.link", "os.symlink", "os.truncate", "os.utime"),
     *("os.remove", "os.rmdir", "shutil.rmtree", "ctypes.dlsym"),
@@ -29,14 +31,14 @@ def killed_at(step: int, action: Callable[[], object]) -> bool:
     return False
 
 
-def kills(
-    action: Callable[[], object], reset: Callable[[], object], *, every: int = 1
-) -> Iterator[bool]:
+def kills(action: Callable[[], object], reset: Callable[[], object]) -> Iterator[bool]:
     """Kill something before each of its steps in turn, each time after ``reset``; yield whether it was killed.
+
+    A test of it has the mark ``kills``: ``make test`` kills before one in :data:`tests.examples.EVERY` steps.
 
     The last time it was not, so that it has ended.
     """
-    for step in range(1, 1000, every):
+    for step in range(1, 1000, EVERY):
         reset()
         killed = killed_at(step, action)
         yield killed

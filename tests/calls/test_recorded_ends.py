@@ -15,6 +15,7 @@ from covalt_git.models.outcomes import Outcome
 from covalt_git.runtime.jobs import Job
 from covalt_git.runtime.pool import NoWorkerError
 from tests.calls.conftest import World
+from tests.examples import EVERY
 
 FILES = {engine.__file__, outcomes.__file__}
 
@@ -48,7 +49,7 @@ class FailingLine:
 
 def outcomes_by_line(call: Callable[[], CallOutcome]) -> Iterator[tuple[CallOutcome, bool]]:
     """Make a call with a failure at each line after the tool; yield its outcome, and whether the line was reached."""
-    for number in itertools.count(1):
+    for number in itertools.count(1, EVERY):
         line = FailingLine(number)
         earlier = sys.gettrace()
         sys.settrace(line)
@@ -62,6 +63,7 @@ def outcomes_by_line(call: Callable[[], CallOutcome]) -> Iterator[tuple[CallOutc
             return
 
 
+@pytest.mark.kills
 def test_a_failure_at_each_line_after_the_tool_is_recorded_with_its_result(world: World) -> None:
     world.call("add", text="x")
     for outcome, failed in outcomes_by_line(lambda: world.call("add", text="x")):
@@ -77,6 +79,7 @@ def test_a_failure_at_each_line_after_the_tool_is_recorded_with_its_result(world
         assert not world.waiting()
 
 
+@pytest.mark.kills
 def test_a_failure_after_a_read_only_tool_commits_none_of_its_changes(world: World) -> None:
     world.add("reader")
     world.call("add", text="x")

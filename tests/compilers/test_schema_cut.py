@@ -61,7 +61,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=examples(2000), deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.fixed_dictionaries({"A": SCHEMAS, "B": SCHEMAS}), SCHEMAS, st.integers(20, 700), VALUES)
 def test_a_cut_schema_allows_each_allowed_value(
     definitions: dict[str, Any], schema: Any, limit: int, value: Any

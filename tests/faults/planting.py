@@ -91,6 +91,7 @@ def _modules(root: Path) -> list[Path]:
     return sorted(path for folder in _FOLDERS for path in (root / folder).rglob("*.py"))
 
 
+@cache
 def _functions(text: str) -> dict[str, list[tuple[int, int]]]:
     """Return the first and last line of each function, method and class of a module, by its name."""
     found: dict[str, list[tuple[int, int]]] = {}

@@ -2,6 +2,7 @@
 
 import ast
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,11 @@ import pytest
 from tests.faults.planting import REPOSITORY, Fault, LostFaultError, read_faults
 
 FAULTS = read_faults()
+
+
+@cache
+def dump_of(file: Path) -> str:
+    return ast.dump(ast.parse(file.read_text(encoding="utf-8")))
 
 
 def test_ids_of_faults_differ() -> None:
@@ -20,7 +26,7 @@ def test_a_fault_changes_its_file_and_leaves_it_python(fault: Fault) -> None:
     place = fault.planted(REPOSITORY)
 
     assert place.text != place.file.read_text(encoding="utf-8")
-    assert ast.dump(ast.parse(place.text)) != ast.dump(ast.parse(place.file.read_text("utf-8")))
+    assert ast.dump(ast.parse(place.text)) != dump_of(place.file)
 
 
 def test_a_fault_follows_its_function_to_another_file(tmp_path: Path) -> None:

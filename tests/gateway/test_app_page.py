@@ -185,18 +185,23 @@ def test_the_view_listens_to_its_host_alone(chromium: Browser, chart: dict[str, 
         assert app.view.locator("#status").inner_text() == "Waiting for the result"
 
 
+@pytest.mark.parametrize(
+    "leaving",
+    [pytest.param(1, id="one"), pytest.param(None, marks=pytest.mark.stress, id="each")],
+)
 def test_a_page_reaches_no_server_and_leaves_no_frame_even_in_a_careless_host(
-    chromium: Browser, project_root: Path
+    chromium: Browser, project_root: Path, leaving: int | None
 ) -> None:
     """The same pages without a host reach the server, so each of them is an attempt."""
     call = called(project_root, ("probe.show", {"page": "<p>x"}))
     config = call["result"]["_meta"]["covalt-git/render_plan"]["config"]
+    tried = {**ATTEMPTS, "leaving": dict([*ATTEMPTS["leaving"].items()][:leaving])}
     with Outside() as outside, chromium.new_context() as profile:
 
         def attempts(kind: str) -> list[str]:
             return [
                 markup.replace("OUT", f"{outside.url}/{name}")
-                for name, markup in ATTEMPTS[kind].items()
+                for name, markup in tried[kind].items()
             ]
 
         pages = ["".join(attempts("loading")), *attempts("leaving")]
@@ -213,7 +218,7 @@ def test_a_page_reaches_no_server_and_leaves_no_frame_even_in_a_careless_host(
             outside.pages["/"] = (HTML, f"<!doctype html><body>{page}".encode())
             tab = profile.new_page()
             tab.goto(outside.url, wait_until="commit")
-        names = {f"/{name}" for kind in ATTEMPTS.values() for name in kind}
+        names = {f"/{name}" for kind in tried.values() for name in kind}
         until(lambda: names <= {one.path for one in outside.requests})
 
 

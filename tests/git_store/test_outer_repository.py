@@ -1,6 +1,7 @@
 """The repository around a project: revisions mean what git says, in repositories of each kind."""
 
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,10 +20,10 @@ REVISIONS = [
 ]
 
 
-@pytest.fixture(params=["sha1", "sha256"])
-def root(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    """A repository with a merge, an annotated tag, a fetch and a reset."""
-    root = tmp_path / "work"
+@pytest.fixture(scope="module", params=["sha1", "sha256"])
+def template(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A repository with a merge, an annotated tag, a fetch and a reset; not to be changed."""
+    root = tmp_path_factory.mktemp("template") / "work"
     root.mkdir()
     git(root, "init", "-q", "-b", "main", f"--object-format={request.param}")
 
@@ -43,6 +44,11 @@ def root(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     git(root, "fetch", "-q", str(root), "side")
     git(root, "reset", "-q", "--hard", "HEAD~1")
     return root
+
+
+@pytest.fixture
+def root(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "work", symlinks=True))
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

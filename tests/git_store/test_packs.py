@@ -16,6 +16,7 @@ from covalt_git.git_store.graph import reachable
 from covalt_git.git_store.objects import FILE, FOLDER, BrokenStoreError, CommitObject, TreeEntry
 from covalt_git.git_store.repacking import MOST_PACKS
 from covalt_git.git_store.store import GitStore
+from tests.examples import EVERY
 from tests.git_store.histories import contents
 from tests.killing import killed_at
 from tests.workspaces.stores import fsck_store, git, scratch
@@ -248,6 +249,7 @@ def step_of(path: Path, *, collect: bool) -> None:
         rewrite(store) if collect else repacking.combine(store, most=0)
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("collect", [False, True])
 def test_killed_at_any_step_of_it_loses_nothing(tmp_path: Path, *, collect: bool) -> None:
     with GitStore.create(tmp_path / "s.git", durable=False) as store:
@@ -257,7 +259,7 @@ def test_killed_at_any_step_of_it_loses_nothing(tmp_path: Path, *, collect: bool
                 unpack(store, pack)
         wanted = contents(store.path)
     killed = 0
-    for step in range(1, 400, 2):
+    for step in range(1, 400, EVERY):
         copy = tmp_path / f"{step}.git"
         shutil.copytree(store.path, copy)
         was_killed = killed_at(step, partial(step_of, copy, collect=collect))
@@ -275,4 +277,4 @@ def test_killed_at_any_step_of_it_loses_nothing(tmp_path: Path, *, collect: bool
         if not was_killed:
             break
         killed += 1
-    assert killed > 5
+    assert killed * EVERY > 10

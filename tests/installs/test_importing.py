@@ -138,6 +138,7 @@ def replace_id(name: str) -> File:
     return File(b"toolset.yaml", hostile.MANIFEST.replace(b"id: demo", b"id: " + name.encode()))
 
 
+@pytest.mark.kills
 def test_a_killed_import_leaves_a_complete_disabled_toolset_or_nothing(root: Path) -> None:
     file = save(root, archive(GOOD))
     saved = shutil.copytree(root, root.parent / "saved")

@@ -77,6 +77,7 @@ def test_files_that_git_cannot_restore_stay_unless_forced(root: Path, change: st
     assert names(root) == ["state"]
 
 
+@pytest.mark.kills
 def test_a_killed_removal_leaves_all_of_the_toolset_or_nothing(root: Path) -> None:
     def reset() -> None:
         git(root, "checkout", "-q", "HEAD", "--", "toolsets")

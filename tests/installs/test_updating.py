@@ -193,6 +193,7 @@ def test_a_refused_update_changes_nothing(
     assert contents(root) == before
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("exchanges", [True, False])
 def test_a_killed_update_leaves_the_old_or_the_new_version(
     root: Path, monkeypatch: pytest.MonkeyPatch, *, exchanges: bool
@@ -214,7 +215,7 @@ def test_a_killed_update_leaves_the_old_or_the_new_version(
         shutil.rmtree(root)
         shutil.copytree(saved, root)
 
-    for _ in kills(lambda: update(root, "demo", newer), reset, every=3):
+    for _ in kills(lambda: update(root, "demo", newer), reset):
         if exchanges:  # also before the next process completes it
             assert read_toolset(root, "demo").digest in {old, new}
         # The next decision completes the update.

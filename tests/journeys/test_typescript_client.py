@@ -93,6 +93,10 @@ def test_the_typescript_client_gets_the_reason_and_the_execution_id(target: str)
     assert errors[-1]["execution_id"] in results[-1]["content"][0]["text"]
 
 
+# Both transports carry the results of one module; the other test starts each.
+@pytest.mark.parametrize(
+    "target", ["http", pytest.param("stdio", marks=pytest.mark.stress)], indirect=True
+)
 def test_the_typescript_client_gets_an_image_a_list_and_a_text(target: str) -> None:
     picture, items, text = results_of(target, [[f"forms_{name}", {}] for name in FORMS_CALLED])
 

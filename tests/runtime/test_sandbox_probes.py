@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.runtime import probes
-from tests.examples import covering_pairs
+from tests.examples import covering
 from tests.runtime.in_sandbox import HOLDING, LEVELS, python_for_everybody
 from tests.stress import probe_runner
 from tests.stress.sandbox_probes import PASSES, PROBES
@@ -25,7 +25,7 @@ def test_every_probe_has_a_name_and_no_probe_was_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "as_user"), covering_pairs(HOLDING, [False, True] if AS_ROOT else [False])
+    ("level", "as_user"), covering(HOLDING, [False, True] if AS_ROOT else [False])
 )
 def test_probe_is_refused(level: str, *, as_user: bool) -> None:
     options = {}
@@ -56,7 +56,7 @@ OF_EACH_CLASS = [probe.name for probe in probes.PROBES if probe.name in IN_SERVE
         pytest.param(IN_SERVERS, id="all", marks=pytest.mark.stress),
     ],
 )
-@pytest.mark.parametrize(("level", "server"), covering_pairs(HOLDING, SERVERS))
+@pytest.mark.parametrize(("level", "server"), covering(HOLDING, SERVERS))
 def test_probe_inside_an_mcp_server_is_refused(level: str, server: str, names: list[str]) -> None:
     found = probe_runner.run(level, server=server, only=names)  # type: ignore[arg-type] # as above
 
@@ -64,11 +64,18 @@ def test_probe_inside_an_mcp_server_is_refused(level: str, server: str, names: l
     assert [one for one in found if one.verdict != "refused"] == []
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param([probe.name for probe in probes.PROBES], id="one-of-each-class"),
+        pytest.param(NAMES, id="all", marks=pytest.mark.stress),
+    ],
+)
 @pytest.mark.parametrize("level", HOLDING)
-def test_probe_inside_the_process_of_a_script_is_refused(level: str) -> None:
-    found = probe_runner.run(level, server="script")  # type: ignore[arg-type] # as above
+def test_probe_inside_the_process_of_a_script_is_refused(level: str, names: list[str]) -> None:
+    found = probe_runner.run(level, server="script", only=names)  # type: ignore[arg-type] # as above
 
-    assert [one.probe for one in found] == NAMES
+    assert [one.probe for one in found] == names
     assert [one for one in found if one.verdict != "refused"] == []
 
 

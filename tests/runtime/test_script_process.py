@@ -25,6 +25,7 @@ from covalt_git.runtime.scripts.steps import (
     ScriptSource,
     Step,
 )
+from tests.examples import first_of
 from tests.runtime.in_sandbox import HOLDING, LEVELS
 from tests.tables import tables
 
@@ -260,16 +261,20 @@ def test_script_ends_after_the_calls_that_it_does_not_wait_for(language: ScriptL
 HOSTILE: dict[str, Any] = dict(tables(__file__)["hostile"])
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_script_ends_with_an_error_of_its_own(name: str) -> None:
-    row = HOSTILE[name]
-    script = source(row["text"], row["language"])
+@pytest.mark.parametrize(
+    ("name", "language", "ends"),
+    first_of([(name, row["language"], str(row["ends"])) for name, row in HOSTILE.items()], (1, 2)),
+)
+def test_hostile_script_ends_with_an_error_of_its_own(
+    name: str, language: ScriptLanguage, ends: str
+) -> None:
+    script = source(HOSTILE[name]["text"], language)
     with ScriptProcess(script, ScriptLimits(time_s=0.4, memory_mb=32), warm=True) as process:
         *_, last = steps(process)
 
     assert last.end is not None
     code = last.end.error.code if last.end.error else last.end.value
-    assert code == row["ends"]
+    assert str(code) == ends
 
 
 STEP = b'{"calls":[],"logs":[],"end":null}\n'

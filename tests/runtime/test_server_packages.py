@@ -26,6 +26,11 @@ from tests.package_registry import Registry, used_registry
 npm_is_here = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 
 
+def with_stress(command: str) -> Any:
+    """Return a parameter for the other of two installers: npm and pip take seconds for each step of a test."""
+    return pytest.param(command, marks=[npm_is_here, pytest.mark.stress])
+
+
 class Copy:
     """A copy of a toolset without files."""
 
@@ -148,7 +153,7 @@ def test_a_source_distribution_is_refused_with_a_hint(
     assert left_over() == []
 
 
-@pytest.mark.parametrize("command", [pytest.param("npx", marks=npm_is_here), "uvx"])
+@pytest.mark.parametrize("command", ["uvx", with_stress("npx")])
 def test_a_deleted_cache_is_installed_again_with_the_same_hashes_or_not_at_all(
     registry: Registry, installer: Installer, command: str
 ) -> None:
@@ -171,7 +176,7 @@ def test_a_deleted_cache_is_installed_again_with_the_same_hashes_or_not_at_all(
 
 
 @npm_is_here
-@pytest.mark.parametrize("runner", ["npx", "uvx"])
+@pytest.mark.parametrize("runner", ["npx", with_stress("uvx")])
 def test_packages_that_are_still_the_newest_are_not_installed_again(
     registry: Registry, installer: Installer, runner: str
 ) -> None:
@@ -263,7 +268,7 @@ def test_a_full_disk_leaves_nothing_half_installed(
         subprocess.run(["umount", str(small)], check=True)
 
 
-@pytest.mark.parametrize("command", [pytest.param("npx", marks=npm_is_here), "uvx"])
+@pytest.mark.parametrize("command", ["uvx", with_stress("npx")])
 def test_a_registry_that_does_not_answer_and_a_package_that_it_lacks_are_named(
     registry: Registry, installer: Installer, command: str
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from covalt_git.names import new_id
 from tests.command import REPOSITORY
+from tests.examples import one_in
 from tests.scripts.conftest import Scripts
 
 SOURCE = """\
@@ -36,7 +37,7 @@ def start(root: Path, *args: str) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", one_in(3, range(3)))
 def test_each_call_of_a_killed_script_is_made_once(
     scripts: Scripts, tmp_path: Path, seed: int
 ) -> None:

@@ -1,6 +1,7 @@
 """A role that may call an alias, but not see the tool that it calls, learns that tool's name from no operation."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,10 @@ VALUES = {"chat_id": "c1", "toolset_id": "registered", "query": "Al"}
 """Values of fields that requests share; ``tool_id`` is tried with each id of the tool."""
 
 
-@pytest.fixture(params=["not granted", "granted", "target removed"])
-def root(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    root = make_project(tmp_path / "project")
+@pytest.fixture(scope="module", params=["not granted", "granted", "target removed"])
+def template(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A project with an alias, not to be changed."""
+    root = make_project(tmp_path_factory.mktemp("template") / "project")
     (root / "covalt.yaml").write_text(CONFIG)
     owner = Operations(root, role="owner")
     owner("create_chat", chat_id="c1")
@@ -42,6 +44,11 @@ def root(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     if request.param == "target removed":
         owner("uninstall_toolset", toolset_id="app-builder", force=True)
     return root
+
+
+@pytest.fixture
+def root(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "project", symlinks=True))
 
 
 def requests() -> Iterator[tuple[str, dict[str, Any]]]:

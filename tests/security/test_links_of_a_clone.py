@@ -13,7 +13,7 @@ from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.project import Project
 from covalt_git.system.links import LinkedFolderError
 from tests.api_client import make_project
-from tests.examples import covering_pairs
+from tests.examples import covering
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -70,7 +70,7 @@ def link(root: Path, path: str, outside: Path) -> None:
         place.symlink_to(outside / "moved")
 
 
-@pytest.mark.parametrize(("path", "command"), covering_pairs(LINKS, COMMANDS), ids=name_of)
+@pytest.mark.parametrize(("path", "command"), covering(LINKS, COMMANDS), ids=name_of)
 def test_no_command_writes_through_a_link(
     root: Path,
     tmp_path: Path,
@@ -256,9 +256,7 @@ def run(root: Path, *args: str) -> int:
     return int(ended.value.code or 0)
 
 
-@pytest.mark.parametrize(
-    ("path", "command"), covering_pairs(CHAT_LINKS, CHAT_COMMANDS), ids=name_of
-)
+@pytest.mark.parametrize(("path", "command"), covering(CHAT_LINKS, CHAT_COMMANDS), ids=name_of)
 def test_no_command_leaves_a_chat_through_a_link(
     root: Path, tmp_path: Path, path: str, command: tuple[str, ...]
 ) -> None:

@@ -20,7 +20,7 @@ from covalt_git.formats.credentials.literal_credentials import replace_credentia
 from covalt_git.problems import codes
 from tests.api_client import BEARER, HOME, Api
 from tests.credentials.test_leaks import LETTERS, made
-from tests.examples import covering_pairs, examples
+from tests.examples import covering, examples, one_in
 from tests.operations_client import Operations
 from tests.security.test_tokens_in_every_position import AROUND, TOKENS
 
@@ -352,7 +352,7 @@ def named(place: str, value: str) -> Any:
     return json.loads(json.dumps(NAMED[place]).replace("CANARY", value))
 
 
-@pytest.mark.parametrize("place", NAMED)
+@pytest.mark.parametrize("place", one_in(5, NAMED))
 @given(random_values)
 @settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_door_passes_a_value_whose_name_says_that_it_is_a_credential(
@@ -412,9 +412,9 @@ def test_no_door_passes_a_value_whose_name_says_that_it_is_a_credential(
 
 
 @pytest.mark.parametrize(
-    "value", ["q7ZxKp$2Lw4Vb8Nd3Rt6q7", "q7ZxKp$Lw4Vb8Nd3", "q7ZxKp!Lw4Vb8Nd3"]
+    ("place", "value"),
+    covering([*NAMED], ["q7ZxKp$2Lw4Vb8Nd3Rt6q7", "q7ZxKp$Lw4Vb8Nd3", "q7ZxKp!Lw4Vb8Nd3"]),
 )
-@pytest.mark.parametrize("place", NAMED)
 def test_a_value_with_a_mark_is_seen_at_each_place(place: str, value: str) -> None:
     fragment = named(place, value)
 
@@ -453,9 +453,10 @@ LOGIN_PREFIXES = ["", "--db=", "DATABASE_URI=", "jdbc:", "psql ", '{"db":"']
 PASSWORD = "J1q7ZxKp2Lw4Vb8Nd3Rt6"
 
 
-@pytest.mark.parametrize("prefix", LOGIN_PREFIXES)
-@pytest.mark.parametrize("place", ["app", "db.example", "5432", "/x"])
-@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize(
+    ("prefix", "place", "reference"),
+    covering(LOGIN_PREFIXES, ["app", "db.example", "5432", "/x"], REFERENCES),
+)
 def test_the_password_of_a_url_with_a_reference_in_it_is_found(
     prefix: str, place: str, reference: str
 ) -> None:
@@ -472,25 +473,24 @@ def test_the_password_of_a_url_with_a_reference_in_it_is_found(
     assert notes
 
 
-@pytest.mark.parametrize("prefix", LOGIN_PREFIXES)
-@pytest.mark.parametrize(
-    "url",
-    [
-        *(f"postgres://{one}:{one}@{one}:{one}/{one}" for one in REFERENCES if "-" not in one),
-        *(f"postgres://app:{one}@db.example/x" for one in REFERENCES if "-" not in one),
-        *(
-            "https://${HOST}:8080/a@b",
-            "https://${HOST}:8080?mail=a@b.example",
-            "https://${H}/a:b@c",
-        ),
-        *(
-            "https://h.example:${PORT}?mail=a@b.example",
-            "https://${U}@h.example/x",
-            "ssh://git@${H}/x",
-        ),
-        *("https://ann@corp.example:8080/x@y", "postgres://app:${P:-${Q}}@db.example/x"),
-    ],
-)
+URLS_OF_REFERENCES = [
+    *(f"postgres://{one}:{one}@{one}:{one}/{one}" for one in REFERENCES if "-" not in one),
+    *(f"postgres://app:{one}@db.example/x" for one in REFERENCES if "-" not in one),
+    *(
+        "https://${HOST}:8080/a@b",
+        "https://${HOST}:8080?mail=a@b.example",
+        "https://${H}/a:b@c",
+    ),
+    *(
+        "https://h.example:${PORT}?mail=a@b.example",
+        "https://${U}@h.example/x",
+        "ssh://git@${H}/x",
+    ),
+    *("https://ann@corp.example:8080/x@y", "postgres://app:${P:-${Q}}@db.example/x"),
+]
+
+
+@pytest.mark.parametrize(("prefix", "url"), covering(LOGIN_PREFIXES, URLS_OF_REFERENCES))
 def test_a_url_of_references_has_no_password(prefix: str, url: str) -> None:
     text = prefix + url + ('"}' if prefix.startswith("{") else "")
     server = {"command": "x", "args": ["-e", text], "env": {"V": text}}
@@ -536,7 +536,7 @@ UNITS = [
 ]
 
 
-@pytest.mark.parametrize(("start", "unit"), covering_pairs(["", "://", "://a:", "://a:{"], UNITS))
+@pytest.mark.parametrize(("start", "unit"), covering(["", "://", "://a:", "://a:{"], UNITS))
 def test_a_text_of_logins_is_searched_fast(start: str, unit: str) -> None:
     text = start + unit * 20_000
     began = time.process_time()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -32,14 +33,20 @@ roles:
 """
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    root = make_project(tmp_path / "project")
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with roles and a chat, not to be changed."""
+    root = make_project(tmp_path_factory.mktemp("template") / "project")
     (root / "covalt.yaml").write_text(CONFIG)
     owner = Operations(root, role="owner")
     owner("create_chat", chat_id="c1")
     owner.commit("c1", **{"a.txt": "a"})
     return root
+
+
+@pytest.fixture
+def root(template: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(template, tmp_path / "project", symlinks=True))
 
 
 def declared(name: str) -> str:

@@ -20,6 +20,7 @@ from covalt_git.credentials.named_values import (
 )
 from covalt_git.formats.credentials.literal_credentials import replace_credentials
 from tests.credentials.test_leaks import HEX, KNOWN, made
+from tests.examples import covering
 
 TOKENS = {name: value for name, value in KNOWN.items() if not name.startswith("private-key")}
 AROUND = [
@@ -60,8 +61,7 @@ def planted(document: object, text: str, choose: random.Random) -> object:
     return choose.choice([text, [text, document], {"x": document, "y": text}])
 
 
-@pytest.mark.parametrize("around", AROUND)
-@pytest.mark.parametrize("name", sorted(TOKENS))
+@pytest.mark.parametrize(("name", "around"), covering(sorted(TOKENS), AROUND))
 def test_a_token_is_seen_whatever_is_around_it(name: str, around: str) -> None:
     value = TOKENS[name]
     text = around.format(value)
@@ -131,8 +131,10 @@ def escaped(token: str, how: str) -> str:
     return token[:2] + "".join(codes) + token[4:]
 
 
-@pytest.mark.parametrize("how", ["%{:02X}", "%{:02x}", "\\u{:04x}", "%25{:02X}", "\\u{{{:x}}}"])
-@pytest.mark.parametrize("name", sorted(TOKENS))
+@pytest.mark.parametrize(
+    ("name", "how"),
+    covering(sorted(TOKENS), ["%{:02X}", "%{:02x}", "\\u{:04x}", "%25{:02X}", "\\u{{{:x}}}"]),
+)
 def test_an_escaped_token_is_the_same_token(name: str, how: str) -> None:
     text = escaped(TOKENS[name], how)
 
@@ -180,8 +182,7 @@ def test_a_header_of_its_own_is_replaced_as_a_whole() -> None:
     assert "two words" not in json.dumps(changed)
 
 
-@pytest.mark.parametrize("name", sorted(TOKENS))
-@pytest.mark.parametrize("value", ["v", "hunter2-of-our-team"])
+@pytest.mark.parametrize(("name", "value"), covering(sorted(TOKENS), ["v", "hunter2-of-our-team"]))
 def test_no_name_of_a_secret_is_made_of_a_token(name: str, value: str) -> None:
     token = TOKENS[name]
     documents = [
@@ -282,8 +283,9 @@ def test_a_variable_whose_name_says_credential_is_replaced(name: str) -> None:
     assert "q9" not in json.dumps(changed)
 
 
-@pytest.mark.parametrize("end", ["\\\n", "\\\n    ", "\\\r\n\t", "\\\\\n"])
-@pytest.mark.parametrize("name", sorted(TOKENS))
+@pytest.mark.parametrize(
+    ("name", "end"), covering(sorted(TOKENS), ["\\\n", "\\\n    ", "\\\r\n\t", "\\\\\n"])
+)
 def test_a_token_that_continues_in_the_next_line_is_seen(name: str, end: str) -> None:
     token = TOKENS[name]
     written = f"{token[:7]}{end}{token[7:]}"
@@ -336,8 +338,10 @@ def test_a_user_without_a_password_is_no_credential(url: str) -> None:
 SEPARATORS = [" ", ".", ":", "/", "-", "_", "__", ""]
 
 
-@pytest.mark.parametrize("separator", SEPARATORS)
-@pytest.mark.parametrize("words", ["api key", "openai api key", "aws secret key", "my password"])
+@pytest.mark.parametrize(
+    ("separator", "words"),
+    covering(SEPARATORS, ["api key", "openai api key", "aws secret key", "my password"]),
+)
 def test_a_name_is_the_same_with_each_separator(words: str, separator: str) -> None:
     name = words.replace(" ", separator)
 
@@ -450,27 +454,25 @@ WITH_DOLLARS = [
 ]
 
 
-@pytest.mark.parametrize("password", WITH_DOLLARS)
-@pytest.mark.parametrize(
-    "server",
-    [
-        {"args": ["--password", "CANARY"]},
-        {"args": ["--token=CANARY"]},
-        {"args": ["-c", "serve --token='CANARY' --port 80"]},
-        {"args": ["-c", "set -x API_KEY 'CANARY'"]},
-        {"args": ["postgres://app:CANARY@db.example/app"]},
-        {"args": ["Server=db;User Id=app;Password=CANARY"]},
-        {"args": ["-u", "ann:CANARY"]},
-        {"env": {"DB_PASSWORD": "CANARY"}},
-        {"env": {"DB_DSN": "postgres://app:CANARY@db.example/app?user=${USER}"}},
-        {"env": {"CONNECTION_STRING": "Server=${HOST};User Id=app;Password=CANARY"}},
-        {"env": {"DATABASE_URL": "postgres://app:CANARY@db.example/app"}},
-        {"env": {"OPENAPI_MCP_HEADERS": '{"Authorization": "Bearer CANARY", "X": "${X}"}'}},
-        {"headers": {"Authorization": "Bearer CANARY", "X-Api-Key": "CANARY"}},
-        {"url": "https://h.example/mcp?api_key=CANARY"},
-    ],
-    ids=str,
-)
+WITH_PASSWORD = [
+    {"args": ["--password", "CANARY"]},
+    {"args": ["--token=CANARY"]},
+    {"args": ["-c", "serve --token='CANARY' --port 80"]},
+    {"args": ["-c", "set -x API_KEY 'CANARY'"]},
+    {"args": ["postgres://app:CANARY@db.example/app"]},
+    {"args": ["Server=db;User Id=app;Password=CANARY"]},
+    {"args": ["-u", "ann:CANARY"]},
+    {"env": {"DB_PASSWORD": "CANARY"}},
+    {"env": {"DB_DSN": "postgres://app:CANARY@db.example/app?user=${USER}"}},
+    {"env": {"CONNECTION_STRING": "Server=${HOST};User Id=app;Password=CANARY"}},
+    {"env": {"DATABASE_URL": "postgres://app:CANARY@db.example/app"}},
+    {"env": {"OPENAPI_MCP_HEADERS": '{"Authorization": "Bearer CANARY", "X": "${X}"}'}},
+    {"headers": {"Authorization": "Bearer CANARY", "X-Api-Key": "CANARY"}},
+    {"url": "https://h.example/mcp?api_key=CANARY"},
+]
+
+
+@pytest.mark.parametrize(("server", "password"), covering(WITH_PASSWORD, WITH_DOLLARS), ids=str)
 def test_a_password_with_a_dollar_sign_is_no_reference(
     server: dict[str, Any], password: str
 ) -> None:
@@ -642,8 +644,7 @@ def filled(server: dict[str, Any], value: str) -> dict[str, Any]:
     return dict(json.loads(text.replace("CANARY", value)))
 
 
-@pytest.mark.parametrize("value", [UUID, "Br0wnTrout"])
-@pytest.mark.parametrize("server", NAMED_VALUES, ids=str)
+@pytest.mark.parametrize(("server", "value"), covering(NAMED_VALUES, [UUID, "Br0wnTrout"]), ids=str)
 def test_no_conversion_copies_a_value_whose_name_announces_it(
     server: dict[str, Any], value: str
 ) -> None:
@@ -760,21 +761,19 @@ WITH_SIGNS = [
 ]
 
 
-@pytest.mark.parametrize("password", WITH_SIGNS)
-@pytest.mark.parametrize(
-    "server",
-    [
-        {"args": ["--password", "CANARY"]},
-        {"args": ["--password", "ann:CANARY"]},
-        {"env": {"DB_PASSWORD": "CANARY", "CLIENT_SECRET": "CANARY"}},
-        {"env": {"API_KEY": "${API_KEY:-CANARY}"}},
-        {"note": {"password": "${P:-CANARY}"}},
-        {"headers": {"X-Api-Key": "CANARY", "Authorization": "ApiKey CANARY"}},
-        {"headers": {"X-Auth": "ann:CANARY"}},
-        {"api_key": "CANARY"},
-    ],
-    ids=str,
-)
+WITH_VALUE = [
+    {"args": ["--password", "CANARY"]},
+    {"args": ["--password", "ann:CANARY"]},
+    {"env": {"DB_PASSWORD": "CANARY", "CLIENT_SECRET": "CANARY"}},
+    {"env": {"API_KEY": "${API_KEY:-CANARY}"}},
+    {"note": {"password": "${P:-CANARY}"}},
+    {"headers": {"X-Api-Key": "CANARY", "Authorization": "ApiKey CANARY"}},
+    {"headers": {"X-Auth": "ann:CANARY"}},
+    {"api_key": "CANARY"},
+]
+
+
+@pytest.mark.parametrize(("server", "password"), covering(WITH_VALUE, WITH_SIGNS), ids=str)
 def test_a_value_of_a_document_can_have_all_signs(server: dict[str, Any], password: str) -> None:
     text = json.dumps({"mcpServers": {"a": {"command": "x", **server}}})
     document = json.loads(text.replace("CANARY", password))
@@ -787,14 +786,13 @@ def test_a_value_of_a_document_can_have_all_signs(server: dict[str, Any], passwo
     assert password not in json.dumps(changed)
 
 
-@pytest.mark.parametrize("password", WITH_SIGNS)
-@pytest.mark.parametrize(
-    "text",
-    [
-        *('password = "{}"', "'api_key': '{}'", 'get("ACCESS_TOKEN", "{}")', "--token '{}'"),
-        *('Authorization: "ApiKey {}"', 'API_KEY: "ann:{}"', "x --password `{}`"),
-    ],
-)
+IN_QUOTES = [
+    *('password = "{}"', "'api_key': '{}'", 'get("ACCESS_TOKEN", "{}")', "--token '{}'"),
+    *('Authorization: "ApiKey {}"', 'API_KEY: "ann:{}"', "x --password `{}`"),
+]
+
+
+@pytest.mark.parametrize(("text", "password"), covering(IN_QUOTES, WITH_SIGNS))
 def test_a_value_in_quotes_can_have_all_signs(text: str, password: str) -> None:
     assert [one.value for one in credentials(text.format(password))] == [password]
 
@@ -940,8 +938,7 @@ PASSWORDS = [
 ]
 
 
-@pytest.mark.parametrize("value", [RANDOM, "correcthorse77"])
-@pytest.mark.parametrize("text", PASSWORDS)
+@pytest.mark.parametrize(("text", "value"), covering(PASSWORDS, [RANDOM, "correcthorse77"]))
 def test_a_password_in_the_address_of_a_database_needs_no_name(text: str, value: str) -> None:
     (password,) = credentials(text.replace("CANARY", value))
     document = {

@@ -19,6 +19,7 @@ from covalt_git.text import display
 from covalt_server.pages import layout
 from tests.api_client import Api, configure
 from tests.command import Terminal
+from tests.examples import covering
 from tests.live_server import Live, live
 from tests.server.visitor import Visitor
 
@@ -72,7 +73,7 @@ def served(api: Api) -> Iterator[Live]:
         yield own
 
 
-@pytest.fixture(params=[375, 1280])
+@pytest.fixture
 def screen(chromium: Browser, served: Live, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A signed-in browser that runs no script."""
     size = ViewportSize(width=request.param, height=800)
@@ -105,7 +106,9 @@ def test_every_page_with_a_button_that_runs_a_call_is_listed() -> None:
     assert templates_that_run_calls() == PAGES.keys()
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("screen", "name"), covering([1280, 375], [*COMMANDS]), indirect=["screen"]
+)
 def test_pages_show_all_arguments_above_the_button(
     api: Api, served: Live, screen: Page, name: str
 ) -> None:

@@ -310,6 +310,7 @@ def test_a_tool_that_changed_since_it_was_shown_is_not_accepted(root: Path) -> N
     assert not any(enabled(root).values())
 
 
+@pytest.mark.kills
 def test_a_killed_acceptance_leaves_a_tool_accepted_or_not(root: Path) -> None:
     asked(root)
     accepted_all(root)

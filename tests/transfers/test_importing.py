@@ -17,7 +17,7 @@ from covalt_git.workspaces import records
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
-from tests.examples import examples
+from tests.examples import EVERY, examples
 from tests.killing import killed_at
 from tests.transfers.test_admission import put_blob, put_commit, put_object, put_tree
 from tests.workspaces.stores import (
@@ -279,10 +279,11 @@ def test_a_bundle_without_a_chat_is_refused(copy: Path, chats: Chats) -> None:
     assert nothing_came(chats)
 
 
+@pytest.mark.kills
 def test_a_killed_import_leaves_a_whole_chat_or_none(bundle: Path, chats: Chats) -> None:
     chats.delete("c1")
     ends = set()
-    for steps in [*range(1, 60, 3), 1000]:
+    for steps in [*range(1, 60, EVERY), 1000]:
         killed_at(steps, lambda: import_path(chats, bundle))
         ids = chats.ids()
         ends.add(len(ids))

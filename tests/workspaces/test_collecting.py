@@ -15,6 +15,7 @@ from covalt_git.workspaces import branches, collecting
 from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
+from tests.examples import EVERY
 from tests.killing import killed_at
 from tests.workspaces.stores import (
     add_message,
@@ -166,6 +167,7 @@ def collect_everything(chats: Chats) -> None:
         collect(chat)
 
 
+@pytest.mark.kills
 def test_a_killed_collection_loses_nothing(chats: Chats, forgotten: ChatStore) -> None:
     add_message(forgotten, "kept " * 10_000)
     branch_off(forgotten, "more")
@@ -175,7 +177,7 @@ def test_a_killed_collection_loses_nothing(chats: Chats, forgotten: ChatStore) -
     before = contents(forgotten)
     ends = set()
     store = forgotten.folder / "store.git"
-    for steps in [*range(1, 60, 3), 1000]:
+    for steps in [*range(1, 60, EVERY), 1000]:
         ends.add(killed_at(steps, partial(collect_everything, chats)))
 
         assert contents(forgotten) == before

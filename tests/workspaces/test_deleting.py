@@ -11,6 +11,7 @@ from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.lock import ChatBusyError
 from covalt_git.workspaces.registry import Chats, DeletionLoss
 from covalt_git.workspaces.writing import writing
+from tests.examples import EVERY
 from tests.killing import killed_at
 from tests.workspaces.stores import branch_off, open_chats, pending_call, upload
 
@@ -56,12 +57,13 @@ def test_a_damaged_chat_can_be_deleted(chat: ChatStore, chats: Chats) -> None:
     assert chats.ids() == []
 
 
+@pytest.mark.kills
 def test_a_killed_deletion_leaves_the_complete_chat_or_no_chat(
     chat: ChatStore, chats: Chats
 ) -> None:
     upload(chat, "a.txt", b"a")
     left = []
-    for step in range(1, 100):
+    for step in range(1, 100, EVERY):
         place = chats.folder.parent / f"killed-{step}"
         shutil.copytree(chats.folder, place / "chats")
         copy = open_chats(place)

@@ -23,6 +23,7 @@ from covalt_git.runtime.server_packages.steps import failure, is_private, regist
 from covalt_git.system import programs
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Sequence
 
     from covalt_git.models.sources.package_command import PackageCommand
@@ -331,28 +332,35 @@ def _settings(installer: Installer) -> _Settings:
 
 def _configuration(installer: Installer) -> dict[str, str]:
     """Return the user's configuration of pip; ``default`` is the index that pip has without one."""
-    pip = pip_command()
+    listed = _pip_output(installer, "config", "list")
+    values: dict[str, str] = {}
+    # A variable wins over the section of a command, and that over `global`.
+    for section in ("global", "install", ":env:"):
+        for line in listed.splitlines():
+            key, _, value = line.partition("=")
+            at, _, name = key.rpartition(".")
+            if at == section and value:
+                values[name] = str(ast.literal_eval(value))
+    # Each start of pip takes half a second, and the default counts only without another index.
+    if not values.get("index-url"):
+        described = _pip_output(installer, "install", "--help")
+        match = re.search(r"\(default\s+(https?://\S+?)\)", described)
+        if match is not None:
+            values["default"] = match[1]
+    return values
+
+
+def _pip_output(installer: Installer, *words: str) -> str:
+    """Return what our pip prints about itself."""
     try:
-        listed, described = (
-            programs.run([*pip, *words], capture_output=True, text=True, timeout=60)
-            for words in (("config", "list"), ("install", "--help"))
+        output: subprocess.CompletedProcess[str] = programs.run(
+            [*pip_command(), *words], capture_output=True, text=True, timeout=60
         )
     except OSError as error:
         raise CannotInstallError(
             f"the packages of {installer.name} cannot be installed: pip cannot be started: {error}"
         ) from None
-    values: dict[str, str] = {}
-    # A variable wins over the section of a command, and that over `global`.
-    for section in ("global", "install", ":env:"):
-        for line in listed.stdout.splitlines():
-            key, _, value = line.partition("=")
-            at, _, name = key.rpartition(".")
-            if at == section and value:
-                values[name] = str(ast.literal_eval(value))
-    match = re.search(r"\(default\s+(https?://\S+?)\)", described.stdout)
-    if match is not None:
-        values["default"] = match[1]
-    return values
+    return output.stdout
 
 
 def _hosts(url: str, *, private: bool = True) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from tests.api_client import BEARER, HOME, Api
 from tests.examples import examples
 
 SETTINGS = settings(
-    max_examples=examples(10),
+    max_examples=examples(5),
     derandomize=True,
     database=None,
     deadline=None,

@@ -9,6 +9,7 @@ from playwright.sync_api import Page as BrowserPage
 
 from tests.api_client import Api, configure
 from tests.browser import DRAWN
+from tests.examples import covering
 from tests.live_server import Live
 from tests.server.visitor import Form, Page, Visitor
 
@@ -189,8 +190,7 @@ def test_every_call_is_read_with_two_clicks(page: BrowserPage, served: Live, api
     assert len([path for path in served.paths if f"/calls/{ids[2]}" in path]) == 1
 
 
-@pytest.mark.parametrize("scripts", [True, False])
-@pytest.mark.parametrize("start", ["link", "url"])
+@pytest.mark.parametrize(("scripts", "start"), covering([True, False], ["link", "url"]))
 def test_a_conversation_opens_at_its_newest_turn(
     chromium: Browser, served: Live, api: Api, *, scripts: bool, start: str
 ) -> None:
