@@ -92,6 +92,10 @@ _LOWER = {ord(letter): letter.lower() for letter in string.ascii_uppercase}
 _SWITCH = re.compile(r"(?<=[A-Za-z])[0-9]|(?<=[0-9])[A-Za-z]")
 
 
+_NEXT_TEXT = re.compile(r"""(?<!\\)"[\s\]}]*[,:]\s*["\[{]""")
+"""The quote that ends a text of a document in JSON, and the beginning of the next value."""
+
+
 def credentials(text: str) -> list[Credential]:
     r"""Return the credentials of a text in order, each once; at most about ``2 * MAX_FOUND``.
 
@@ -104,7 +108,10 @@ def credentials(text: str) -> list[Credential]:
     if decoded.has_escapes:
         guesses += map(decoded.as_written, islice(_guesses(decoded.text), MAX_FOUND - len(guesses)))
     # The longest first: in the written text, an escape may end a value too early.
-    for guess in sorted(guesses, key=lambda guess: -len(guess.value)):
+    # Those that go on after their own text in a document come last: they would hide the credentials there.
+    for guess in sorted(
+        guesses, key=lambda guess: (bool(_NEXT_TEXT.search(guess.value)), -len(guess.value))
+    ):
         start, end = guess.place, guess.place + len(guess.value)
         if not any(
             start < token.place + len(token.value) and token.place < end for token in tokens

@@ -155,3 +155,16 @@ def test_a_text_of_keys_is_searched_fast(text: str) -> None:
     passwords(text, is_list=True)
 
     assert time.process_time() - began < 4
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_password_in_json_in_an_argument_hides_no_credential_after_it(*, is_first: bool) -> None:
+    inner = json.dumps({"db": {"conn": "Server=h;Password=kermit9fLq1-blue"}})
+    servers = [
+        ("db", {"command": "npx", "args": ["--config", inner]}),
+        ("web", {"command": "npx", "args": ["--url", "https://h/?apikey=kermit9fLq5-blue"]}),
+    ]
+    document = {"mcpServers": dict(servers if is_first else reversed(servers))}
+
+    assert "kermit9fLq5-blue" in [found.value for found in credentials(json.dumps(document))]
+    assert "kermit" not in json.dumps(replace_credentials(document)[0])

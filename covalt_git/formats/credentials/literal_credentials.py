@@ -160,10 +160,11 @@ def _unmarked(text: str) -> str:
 def _tokens(value: Any) -> list[str]:
     """Return the values that look like credentials, the longest first.
 
-    One search in all of a document takes a hundredth of a search in each of its texts, so only texts with escapes are
-    searched by themselves.
+    One search in all texts takes a hundredth of a search in each of them, so only texts with escapes are searched by
+    themselves.  The document as JSON has the keys too, and an escaped quote in it can hide what follows.
     """
     in_document = credentials(json.dumps(value, ensure_ascii=False))
+    in_document += credentials("\n\n".join(text for _, text in texts(value)))
     is_full = len(in_document) >= MAX_FOUND
     for _, text in texts(value):
         # In the document, quotes and other escapes separate what is together in the text.
