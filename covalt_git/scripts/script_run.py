@@ -22,6 +22,7 @@ from covalt_git.calls.outcomes import CallOutcome, as_recorded, encodable
 from covalt_git.calls.running import RUNNING, Cancel, Follower, Started
 from covalt_git.calls.script_place import OtherBranchError, ScriptPlace
 from covalt_git.conversations import commit_names
+from covalt_git.elicitation.requests import MOST_MESSAGE
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.difference import same
@@ -47,6 +48,7 @@ from covalt_git.runtime.scripts.steps import (
 )
 from covalt_git.scripts import tool_paths
 from covalt_git.scripts.tool_paths import UnknownToolError
+from covalt_git.text import display
 from covalt_git.toolsets.builtin_tools import is_recorded
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import HEADS, MovedError
@@ -494,7 +496,12 @@ def paused_outcome(
 ) -> CallOutcome:
     """Return the outcome of a script that waits for an approval: its call is pending."""
     script = stored.script
-    reasons = ", ".join(approval.reasons)
+    message = f"{approval.tool_id} needs approval: {', '.join(approval.reasons)}"
+    if approval.questions:
+        asked = "; ".join(question.message for question in approval.questions.values())
+        message = (
+            f"{approval.tool_id} asks: {display.shorten(display.in_line(asked), MOST_MESSAGE)}"
+        )
     result = ScriptResult(
         success=False,
         calls=(
@@ -510,7 +517,7 @@ def paused_outcome(
         paused=PausedCall(
             execution_id=approval.execution_id,
             tool_path=tool_path(approval.tool_id),
-            message=f"{approval.tool_id} needs approval: {reasons}",
+            message=message,
             args=approval.args,
             url=page(approval.execution_id),
         ),

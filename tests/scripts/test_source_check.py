@@ -22,7 +22,7 @@ def test_a_check_finds_unknown_paths_and_names_of_arguments(scripts: Scripts) ->
             2,
             1,
             "unknown_tool",
-            "unknown tool 'marks.raed'; near: marks.read, marks.mark, marks.flag",
+            "unknown tool 'marks.raed'; near: marks.read, marks.order, marks.mark",
         ),
         (
             3,
