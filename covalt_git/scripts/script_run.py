@@ -40,6 +40,7 @@ from covalt_git.models.scripts import (
 )
 from covalt_git.runtime.scripts.steps import (
     CallReply,
+    ScriptCall,
     ScriptEnd,
     ScriptError,
     ScriptFault,
@@ -64,12 +65,14 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import Approval
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.scripts import Allowance, OpenScript
-    from covalt_git.runtime.scripts.steps import ScriptCall
     from covalt_git.scripts.stored_script import StoredScript
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.writer import Writer
 
 _MOST_THREADS = 4
+_MOST_KNOWN = 1 << 20
+"""Most characters of the answers that a process gets at its start."""
+
 _STOPS = (ChatBusyError, ChatGoneError, CancelledError, OtherBranchError, MovedError)
 """Errors that are not the answer to a call: the script stays as it is, and can be continued."""
 
@@ -133,6 +136,7 @@ class ScriptRun:
         open_chat: opens the chat once more, for a call in another thread.
         page: returns the URL of the page of an approval, if there is a server.
         continues: whether an earlier run may have made calls.
+        recorded: the commits of its calls by their ids, if the caller has them.
     """
 
     chat: ChatStore
@@ -142,8 +146,8 @@ class ScriptRun:
     open_chat: Callable[[], AbstractContextManager[ChatStore]]
     page: Callable[[str], str | None] = lambda _: None
     continues: bool = False
+    recorded: dict[str, str] | None = None
     _logs: list[LoggedLine] = field(default_factory=list)
-    _recorded: dict[str, str] | None = None
     _waivers: dict[str, str] = field(default_factory=dict)
     _mutex: threading.Lock = field(default_factory=threading.Lock)
 
@@ -193,15 +197,41 @@ class ScriptRun:
             script.source, script.language, script.args, script.started_ms, script.seed
         )
         limits = limits_of(self.engine.as_of_now().config)
-        with ScriptProcess(source, limits, level=self.engine.level) as process:
+        known = self._known_replies()
+        with ScriptProcess(source, limits, level=self.engine.level, known=known) as process:
             step = process.advance(())
             while True:
+                # Before any other call is made, and before an end that followed from these answers.
+                for call in step.answered:
+                    check_same(self.stored.calls[call.index], call)
                 self._logs += [
                     LoggedLine(level=log.level, message=log.message) for log in step.logs
                 ]
                 if step.end is not None:
                     return step.end
                 step = process.advance(self._replies(step.calls))
+
+    def _known_replies(self) -> list[CallReply]:
+        """Return the answers to the first calls of the earlier run, which its process gets at the start.
+
+        Without them, each call is an exchange of 0.2 ms.  Large answers are sent when they are needed.
+        """
+        replies, left = list[CallReply](), _MOST_KNOWN
+        for index in range(len(self.stored.calls)):
+            settled = self.stored.calls.get(index)
+            if settled is None:
+                break
+            call = ScriptCall(index, settled.path, settled.args, settled.line)
+            try:
+                reply = self._settled_reply(settled, call)
+            # Its call ends the script, at its place.
+            except (_EndedError, DivergedError):
+                break
+            left -= len(json.dumps(reply.value))
+            if left < 0:
+                break
+            replies.append(reply)
+        return replies
 
     def _replies(self, calls: Sequence[ScriptCall]) -> list[CallReply]:
         """Return the answers to calls that were issued together; make those that have none."""
@@ -212,6 +242,7 @@ class ScriptRun:
             if settled is None:
                 new.append(call)
             else:
+                check_same(settled, call)
                 replies[call.index] = self._settled_reply(settled, call)
         was_made = False
         for is_parallel, group in groupby(new, self._may_run_concurrently):
@@ -352,7 +383,6 @@ class ScriptRun:
 
     def _settled_reply(self, settled: SettledCall, call: ScriptCall) -> CallReply:
         """Return the answer to a call of an earlier run."""
-        check_same(settled, call)
         if settled.status == "begun":
             message = (
                 "the process that ran the script ended meanwhile; the call may have had its effect"
@@ -365,15 +395,20 @@ class ScriptRun:
         return CallReply(call.index, settled.answer)
 
     def _outcome_of(self, recorded_id: str, call: ScriptCall) -> CallOutcome:
-        if self._recorded is None:
+        if self.recorded is None:
             ids = [settled.call_id for settled in self.stored.calls.values() if settled.call_id]
-            self._recorded = recorded_calls(self.chat, self.script, ids)
-        oid = self._recorded.get(recorded_id)
+            self.recorded = recorded_calls(self.chat, self.script, ids)
+        oid = self.recorded.get(recorded_id)
         try:
             oid = oid or commit_names.of_call(self.chat, recorded_id)
         except CovaltError:
             raise DivergedError(call, "has lost its record") from None
-        return as_recorded(self.chat, self.chat.manifest(oid))
+        manifest = self.chat.manifest(oid)
+        tool_call, record = manifest.tool_call, manifest.record.call
+        assert tool_call is not None
+        assert record is not None
+        # Without the changed files, which no script gets: to compare 200 trees takes as long as all the rest.
+        return CallOutcome(tool_call, error=record.error)
 
     # Allowances
 

@@ -160,6 +160,7 @@ def _run(
     stored: StoredScript,
     *,
     continues: bool = False,
+    recorded: dict[str, str] | None = None,
 ) -> CallOutcome:
     """Run a script whose lock is held, with the calls of the context's principal."""
 
@@ -176,6 +177,7 @@ def _run(
         lambda: project.chats.open(chat.id),
         context.page,
         continues=continues,
+        recorded=recorded,
     )
     if is_branch_gone(chat, stored.script):
         why = f"the branch {stored.script.branch!r} of the script was deleted"
@@ -205,7 +207,9 @@ def _continue_held(context: Context, chat: ChatStore, script_id: str) -> CallOut
     stored = StoredScript.read(chat, script_id)
     if stored is None:
         return _ended(chat, script_id)
-    end = recorded_calls(chat, stored.script, [script_id]).get(script_id)
+    made = [call.call_id for call in stored.calls.values() if call.call_id is not None]
+    recorded = recorded_calls(chat, stored.script, [script_id, *made])
+    end = recorded.get(script_id)
     if end is not None:
         with context.engine().writing(chat) as writer:
             stored.delete(writer)
@@ -219,7 +223,7 @@ def _continue_held(context: Context, chat: ChatStore, script_id: str) -> CallOut
     with Context(
         project.root, lambda: own, waiting=context.waiting, follower=follower, page=context.page
     ) as theirs:
-        return _run(own, theirs, chat, stored, continues=True)
+        return _run(own, theirs, chat, stored, continues=True, recorded=recorded)
 
 
 def _ended(chat: ChatStore, script_id: str) -> CallOutcome:
