@@ -466,6 +466,9 @@ def record_end(writer: Writer, stored: StoredScript, result: ScriptResult) -> Ca
     """Record the end of a script in a commit on its branch, if that still exists, and remove the script."""
     script, chat, failure = stored.script, writer.chat, result.error
     error = None if failure is None else CallError(code=failure.code, message=failure.message)
+    called = {call.path for call in result.calls}
+    unreached = tuple(path for path in script.names if path not in called)
+    result = result.model_copy(update={"unreached": unreached})
     call = call_of(script)
     record = CallRecord(
         tool_id=script.tool_id,
@@ -609,6 +612,22 @@ def limits_of(config: ProjectConfig) -> ScriptLimits:
     """Return the limits of scripts in a project."""
     limits = config.limits.script
     return ScriptLimits(limits.time_s, limits.memory_mb, limits.calls, limits.output_kb)
+
+
+def check_size(config: ProjectConfig, source: str) -> None:
+    """Check that the source of a script is not too large, before it is stored or parsed.
+
+    Raises:
+        CovaltError: ``script_too_large``.
+    """
+    most, size = config.limits.script.source_kb, len(source.encode("utf-8", "replace"))
+    if size > most << 10:
+        raise CovaltError(
+            f"the source of the script has {size:,} bytes, and the limit is {most} KiB (limits.script.source_kb)",
+            hint="pass data in `args`, or write it to a file of the workspace",
+            code="script_too_large",
+            http_status=413,
+        )
 
 
 def _allows(allowance: Allowance, script: OpenScript, call: PendingCall, target: Found) -> bool:

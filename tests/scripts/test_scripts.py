@@ -162,6 +162,22 @@ def test_the_limits_of_the_project_are_those_of_a_script(scripts: Scripts) -> No
     assert scripts.run("while True:\n    pass")["result"]["error"]["code"] == "script_time"
 
 
+def test_a_source_that_is_too_large_is_refused_before_it_is_stored_or_checked(
+    scripts: Scripts,
+) -> None:
+    config = CONFIG.replace("waiting: 3", "waiting: 3, source_kb: 1")
+    (scripts.root / "covalt.yaml").write_text(config)
+    source = "# " + 1023 * "é" + "\n1"
+    sent = {"script": source}
+    refused = scripts.operate.error(
+        "call_tool", chat_id="c1", tool_id="workspace:run_script", args=sent
+    )
+    assert refused.code == "script_too_large"
+    assert scripts.operate.error("check_script", script=source).code == "script_too_large"
+    assert scripts.refs() == []
+    assert scripts.run("#" + 1000 * "x" + "\n1")["result"]["value"] == 1
+
+
 @pytest.mark.requirement("toolshed-proxy.enumerate")
 def test_the_proxy_cannot_be_enumerated(scripts: Scripts) -> None:
     source = "r = []\ntry:\n    r = [name for name in tools]\nexcept Exception:\n    pass\nr"
@@ -690,6 +706,10 @@ def seen(role: Operations) -> list[Any]:
         "tools.search(query='marks')",
         "tools.describe.tool(path='marks.mark')['name']",
         "try:\n    tools.marks.raed()\nexcept Exception as e:\n    print(e)",
+        # Named, and never called.
+        "if False:\n    tools.marks.mark(name='b')",
+        "# marks.mark\n1",
+        "part = 'mark'\nf'tools.{part}s.{part}'\ntools.workspace.list_files()  # marks",
     ],
 )
 def test_a_role_learns_no_hidden_tool_from_a_script(scripts: Scripts, source: str) -> None:

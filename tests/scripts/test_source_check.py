@@ -53,6 +53,27 @@ def test_a_check_names_tools_that_a_script_cannot_call_and_no_hidden_tool(script
     assert hidden[0][3].replace("hidden", "hiden") == missing[0][3]
 
 
+@pytest.mark.parametrize("path", ["marks.hidden", "marks.off"])
+def test_a_tool_that_is_not_there_for_a_role_is_like_a_missing_one(
+    scripts: Scripts, path: str
+) -> None:
+    manifest = scripts.root / "toolsets/marks/toolset.yaml"
+    off = '  - {id: off, entrypoint: "tools.marks:mark", enabled: false}\n'
+    manifest.write_text(manifest.read_text() + off)
+    # Equally similar to the names that are proposed.
+    missing = path.replace("hidden", "hiddex").replace("off", "ofx")
+
+    def told(path: str) -> list[str]:
+        source = f"tools.{path}(nmae='x')"
+        caught = f"try:\n    {source}\nexcept Exception as e:\n    print(e)"
+        ended = scripts.run(caught)
+        recorded = scripts.operate("get_script", script_id=ended["id"])
+        texts = [problems(scripts, source), ended["result"], recorded["lines"]]
+        return [str(text).replace(path, "PATH") for text in texts]
+
+    assert told(path) == told(missing)
+
+
 def test_a_sound_script_has_no_problems(scripts: Scripts) -> None:
     assert problems(scripts, "tools.marks.mark(name='a', to='b')\ntools.marks.peek_twice()") == []
 

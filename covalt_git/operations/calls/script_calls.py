@@ -33,9 +33,10 @@ from covalt_git.models.scripts import (
 from covalt_git.names import check_new_id, new_id
 from covalt_git.operations.context import Context
 from covalt_git.runtime.scripts.steps import ScriptEnd, ScriptError
-from covalt_git.scripts import stored_script
+from covalt_git.scripts import stored_script, tool_paths
 from covalt_git.scripts.script_run import (
     ScriptRun,
+    check_size,
     is_branch_gone,
     paused_outcome,
     record_end,
@@ -78,12 +79,14 @@ def run_script(
 
     Raises:
         CovaltError: ``needs_person``, if a rule of the project requires approval of it.
+        CovaltError: ``script_too_large``, as :func:`.check_size`.
         CovaltError: ``too_many_scripts``, if the chat has too many that have not ended.
         CovaltError: as :meth:`.ScriptRun.run`.
     """
     repeated = _earlier(context, chat, request)
     if repeated is not None:
         return repeated
+    check_size(context.project.config, str(request.args["script"]))
     script_id = request.call_id or new_id()
     with observe_call(chat.id, request.tool_id, script_id) as observed:
         with stored_script.held(chat, script_id, wait=False):
@@ -147,6 +150,7 @@ def _begin(
                 message_id=None if message_id is None else conversation.of_call(chat, message_id),
                 base=chat.head(),
                 toolset=ToolsetVersion(id=toolset.id, version="", digest=toolset.digest),
+                names=tool_paths.named_in(engine.catalog, request.args),
             )
         )
         stored.save(writer)
@@ -351,7 +355,9 @@ def may_allow(context: Context, chat: ChatStore, call: PendingCall) -> bool:
 def is_visible(visibility: Visibility, chat: ChatStore, stored: StoredScript) -> bool:
     """Return whether a role may see a script: its source and its calls name the tools that it calls."""
     script = stored.script
-    made = ScriptResult(success=False, calls=scripted_calls(stored)).as_json()
+    made = ScriptResult(
+        success=False, calls=scripted_calls(stored), unreached=script.names
+    ).as_json()
     waiting = [call.tool_id for call in chat.calls() if call.parent == script.id]
     return visibility.sees_call(script.tool_id, made) and all(map(visibility.sees, waiting))
 
