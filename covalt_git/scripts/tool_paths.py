@@ -83,8 +83,8 @@ def find(catalog: Catalog, path: str) -> Found:
 def named_in(catalog: Catalog, script: JsonObject) -> tuple[str, ...]:
     """Return the paths of the tools that the source or the arguments of a script name, of those that the principal sees.
 
-    A path counts if all its parts are words of the text, wherever they are: a comment or a branch that does not run
-    a comment and a branch that does not run show the name as a call does.
+    A path counts if all its parts are words of the text, wherever they are: a comment and a branch that does not run
+    show the name as a call does.
     """
     text = json.dumps(script, ensure_ascii=False).replace("\\n", " ")
     words = {*_WORD.findall(text), *_WORD.findall(text.replace("-", "_"))}
