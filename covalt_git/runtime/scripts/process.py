@@ -134,7 +134,9 @@ class ScriptSpec(NamedTuple):
             "packages": self.packages,
             "run_limits": RunLimits(memory_mb=memory, processes=_PROCESSES, file_mb=1)._asdict(),
         }
-        return pool.shared().start().open_script(request)
+        # With what is installed, so that one server is enough for both languages.
+        libraries = tuple(name for name in _MODULES.values() if importlib.util.find_spec(name))
+        return pool.shared().start(libraries=libraries).open_script(request)
 
 
 class Spares:
