@@ -10,8 +10,11 @@ from mcp_types import ElicitResult
 
 from covalt_git import open_project
 from covalt_git.cli import cli
+from tests.api_client import Api
 from tests.mcp_client import error_of, talk, versions
 from tests.scripts.conftest import CONFIG, Scripts
+from tests.server.visitor import Visitor
+from tests.settling import until
 
 SOURCE = "a = tools.marks.mark(name='a')\nb = tools.marks.pay(name='b')\n[a, b]"
 
@@ -154,6 +157,27 @@ def test_commands_run_decide_show_and_replay_a_script(scripts: Scripts, tmp_path
     assert "success" in run(scripts, "script", "show", row["id"])
     assert "the same: 2 calls" in run(scripts, "script", "replay", row["id"])
     assert scripts.marks == ["a", "b"]
+
+
+def test_a_question_is_answered_on_the_page_and_by_the_python_api(scripts: Scripts) -> None:
+    source = "tools.marks.order(item='a')\ntools.marks.order(item='b')\ntools.marks.read()"
+    answer = scripts.run(source)
+    assert "marks:order asks: How many of a?" in run(scripts, "script", "show", answer["id"])
+    visitor = Visitor(Api.of(scripts.root, "boss").app)
+    page = visitor.open(f"/approvals/{answer['execution_id']}")
+    assert "How many of a?" in page.text
+    asked = visitor.send(page.form("/approve"))
+    assert "How many of a?" in asked.text
+    (form,) = [form for form in asked.forms if "/questions/" in form.action]
+    visitor.send(form, "Answer", **{next(n for n in form.fields if "size" in n): "2"})
+    until(lambda: scripts.show(answer)["execution_id"] not in {None, answer["execution_id"]})
+    assert scripts.marks == ["a", "2"]
+
+    second = scripts.show(answer)["execution_id"]
+    (key,) = scripts.boss("get_approval", execution_id=second)["questions"]
+    with open_project(scripts.root, role="boss") as project:
+        project.approve(second, answers={key: {"action": "accept", "content": {"size": 3}}})
+    assert scripts.show(answer)["result"]["value"] == ["a", "2", "b", "3"]
 
 
 def test_the_python_api_runs_and_decides_a_script(scripts: Scripts) -> None:
