@@ -197,8 +197,8 @@ class ScriptRun:
             script.source, script.language, script.args, script.started_ms, script.seed
         )
         limits = limits_of(self.engine.as_of_now().config)
-        known = self._known_replies()
-        with ScriptProcess(source, limits, level=self.engine.level, known=known) as process:
+        replies = self._known_replies()
+        with ScriptProcess(source, limits, level=self.engine.level, known=replies) as process:
             step = process.advance(())
             while True:
                 # Before any other call is made, and before an end that followed from these answers.

@@ -211,8 +211,8 @@ def _continue_held(context: Context, chat: ChatStore, script_id: str) -> CallOut
     stored = StoredScript.read(chat, script_id)
     if stored is None:
         return _ended(chat, script_id)
-    made = [call.call_id for call in stored.calls.values() if call.call_id is not None]
-    recorded = recorded_calls(chat, stored.script, [script_id, *made])
+    call_ids = [call.call_id for call in stored.calls.values() if call.call_id is not None]
+    recorded = recorded_calls(chat, stored.script, [script_id, *call_ids])
     end = recorded.get(script_id)
     if end is not None:
         with context.engine().writing(chat) as writer:
