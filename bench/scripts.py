@@ -7,7 +7,9 @@ Both sides of a row take turns, so that a busy machine is busy for both; figures
 - *100 calls*: 100 read-only calls, one after the other, in a script, compared with 100 direct calls.
 - *one call, warm*: a script with one call, compared with FastMCP's code mode and the same function, which has no sandbox
   around its interpreter.  ``PYTHON`` is an interpreter that has fastmcp and its code mode; without one the row is left out.
+- *one call, direct*: the same script compared with its call, made directly: both are commits, and code mode has no record.
 - *continue after 200 calls*: the decision about a call of a script that has made 200, without the same call by itself.
+- *search mode*: the size of the list of tools that an agent gets in search mode, with the tool that runs scripts.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from covalt_git.gateway.service import Gateway
 from covalt_git.operations.calls import approvals, calls
 from covalt_git.operations.chats import chats
 from covalt_git.operations.context import Context
@@ -156,9 +159,12 @@ def rows(root: Path, rounds: int, fastmcp: str | None) -> Iterator[Row]:
         rounds, lambda: _took(lambda: script(MANY.format(100))), lambda: _took(direct)
     )
     yield Row("100 calls in a script / direct", inside / outside, 1.5, "x")
-    one = _medians(
-        max(10, 4 * rounds), lambda: _took(lambda: script("tools.bench.echo(text='a')"))
-    )[0]
+    one, alone_once = _medians(
+        max(10, 4 * rounds),
+        lambda: _took(lambda: script("tools.bench.echo(text='a')")),
+        lambda: _took(lambda: _call(root, "bench:echo", text="a")),
+    )
+    yield Row("one call, warm / the same call, direct", one / alone_once, 3, "x")
     done = subprocess.run(
         [fastmcp or "false", "-c", _CODE_MODE, "30"],
         check=False,
@@ -169,6 +175,9 @@ def rows(root: Path, rounds: int, fastmcp: str | None) -> Iterator[Row]:
         yield Row("one call, warm / FastMCP's code mode", one / float(done.stdout), 2, "x")
     with_script, without = _medians(rounds, continued, alone)
     yield Row("continue after 200 calls, without the call", with_script - without, 100, "ms")
+    listed = Gateway(root, mode="search").listed().values()
+    texts = [describe().model_dump_json(by_alias=True, exclude_none=True) for describe in listed]
+    yield Row("list of tools in search mode", sum(map(len, texts)), 2800, "bytes")
 
 
 def main() -> None:

@@ -77,11 +77,12 @@ class Visibility:
 
 
 def called_tools(result: Any) -> list[str]:
-    """Return the ids of the tools that a script called, or whose names it got, by its result; of any other result, none."""
+    """Return the ids of the tools that a script called or named, or whose names it got; of any other result, none."""
     if not isinstance(result, dict) or not result.keys() >= {"success", "calls", "logs"}:
         return []
     listed = result["calls"] if isinstance(result["calls"], list) else []
-    paths: list[Any] = []
+    unreached = result.get("unreached")
+    paths: list[Any] = [*unreached] if isinstance(unreached, list) else []
     for call in listed:
         if isinstance(call, dict):
             named = call.get("named")

@@ -8,7 +8,7 @@ difference.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from covalt_git.access import NamedTool, Principal, Subject, acting, allowed_roles
 from covalt_git.calls.builtin_calls import named_commits
@@ -16,6 +16,7 @@ from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.preconditions import check_found, check_space
 from covalt_git.calls.script_place import OtherBranchError
 from covalt_git.calls.telemetry import observe_call
+from covalt_git.elicitation.requests import answered_before, check_answerable, check_answers
 from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError, listed
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
@@ -23,15 +24,22 @@ from covalt_git.names import LOCAL_USER, REGISTRY_NAMESPACE
 from covalt_git.workspaces import commits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import Approval, ApprovalState, PendingCall
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
     from covalt_git.workspaces.writer import Writer
+
+
+_WHERE_TO_ANSWER = (
+    "answer at a terminal, on the page of the approval, by `resume` of an MCP client with elicitation,"
+    " or by `answers` of approve_call"
+)
 
 
 class AlreadyDecidedError(CovaltError):
@@ -119,6 +127,17 @@ class Approvals(NamedTuple):
             raise UnknownNameError("approval", text, pending, list_with="covalt-git approval list")
         return matches[0]
 
+    def answering(self, approval: Approval, answers: Mapping[str, JsonObject]) -> Self:
+        """Return the approvals with a user's answers to the questions of one of them.
+
+        Raises:
+            CannotAskError: if an answer is missing.
+            InvalidAnswerError: if one does not match its question.
+        """
+        check_answers(approval.questions, answers)
+        follower = replace(self.engine.follower, respondent=answered_before(answers))
+        return self._replace(engine=replace(self.engine, follower=follower))
+
     def approve(self, execution_id: str, reason: str | None = None) -> CallOutcome:
         """Approve a call and run it now; record the ``reason``.
 
@@ -141,6 +160,8 @@ class Approvals(NamedTuple):
         with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, approval)
             _check_same_call(approval, call)
+            # Before the decision: without an answer, the call would only run up to its question again.
+            check_answerable(self.engine.follower.respondent, approval.questions, _WHERE_TO_ANSWER)
             _, target = self._check_callable(approval)
             check_space(target.tool, chat)
             if chat.active_branch() != approval.branch:
@@ -241,7 +262,7 @@ class Approvals(NamedTuple):
                 "toolset": call.toolset.model_copy(update={"digest": target.toolset.digest}),
             }
         )
-        outcome = caller.ask(writer, current, target, approval.reasons)
+        outcome = caller.ask(writer, current, target, approval.reasons, approval.questions)
         assert outcome.approval is not None
         by, newer = self.engine.principal.id, outcome.approval.execution_id
         # Only after the new approval is stored. If the process is killed in between, the next writer expires the old

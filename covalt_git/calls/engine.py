@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from covalt_git import timestamps
@@ -43,6 +44,7 @@ from covalt_git.calls.tool_run import ToolRun
 from covalt_git.catalog.catalog import Catalog, Found
 from covalt_git.catalog.current_config import current_config
 from covalt_git.conversations import conversation
+from covalt_git.elicitation.requests import waiting_for_user
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import Approval, CallError, PendingCall, ToolsetVersion
@@ -56,7 +58,7 @@ from covalt_git.workspaces.lock import CancelledError, ChatBusyError
 from covalt_git.workspaces.writing import PATIENCE_S, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from covalt_git.access import Principal
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.commit_record import CallRecord
+    from covalt_git.models.elicitation import Question
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
@@ -72,6 +75,9 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger(__name__)
+
+ASKS = "it asks a question"
+"""Reason of the approval of a call of a script that was stopped at its question."""
 
 _READINGS = 3
 """Number of times that a toolset is read if it changes meanwhile."""
@@ -282,7 +288,8 @@ class Engine:
                 # Not warm: a sandbox serves calls in one folder only, and each copy is a new folder.
                 outcome = engine._outcome(copy, call, target, begin=begin, warm=False)  # noqa: SLF001 - as above
             outcome = concurrent_reads.outcome_with_home_paths(outcome, copy, chat)
-            if outcome.status == "confirmation":
+            # It asks for an approval, or its user: a call on a copy cannot be pending.
+            if outcome.status in {"confirmation", "question"}:
                 return None
             if outcome.status == "invalid_arguments":
                 raise preconditions.refused(call.tool_id, outcome.problems, target)
@@ -395,9 +402,17 @@ class Engine:
         return approval_reasons(self.config, target.tools, request.args)
 
     def ask(
-        self, writer: Writer, call: PendingCall, target: Found, reasons: tuple[str, ...]
+        self,
+        writer: Writer,
+        call: PendingCall,
+        target: Found,
+        reasons: tuple[str, ...],
+        questions: Mapping[str, Question] = MappingProxyType({}),
     ) -> CallOutcome:
-        """Store the call as pending, with an approval for exactly this call on the current files."""
+        """Store the call as pending, with an approval for exactly this call on the current files.
+
+        ``questions`` are those of the call that its reviewer will answer while it runs.
+        """
         created = commits.now()
         lifetime = timedelta(seconds=self.config.limits.approval_expires_s)
         expires = datetime.now(UTC) + lifetime
@@ -417,6 +432,7 @@ class Engine:
             base=call.base,
             unstored=writer.scan().unstored_digest(writer.chat.workspace),
             commits=builtin_calls.named_commits(writer.chat, target.tool.tool_id, call.args),
+            questions=dict(questions),
             created_at=created,
             expires_at=timestamps.written(expires),
         )
@@ -498,6 +514,12 @@ class Engine:
             if allowed:
                 return self.run(writer, allowed, target, confirmed=True)
             return self.ask(writer, started, target, ("its decorator requires it",))
+        if outcome.status == "question":
+            # It runs again from its start when a user answers, on the files of now.
+            files = chat.state(chat.head())
+            if not (snapshot := writer.scan()).holds(files):
+                writer.put_back(snapshot)
+            return self.ask(writer, started, target, (ASKS,), outcome.unanswered)
         # The tool has run: no exception may leave before its call is recorded, or the record would say "interrupted".
         try:
             error, snapshot = self._end(writer, started, target, outcome, files_before, usage)
@@ -638,6 +660,10 @@ class Engine:
     ) -> Outcome:
         """Run a call; ``begin`` is called just before."""
         job = self._job(target, chat)
+        # A script waits for a user as for an approval; the caller of any other call gets the error.
+        if call.parent is not None:
+            respondent = waiting_for_user(self.follower.respondent)
+            job = job._replace(follower=replace(self.follower, respondent=respondent))
         if target.tool.kind == "python":
             waived = preconditions.is_waived(self.config, target.tool, call.args)
             return python_calls.run(

@@ -44,6 +44,10 @@ def print_approval(approval: ApprovalDetail) -> None:
     output.fact(f"arguments: {display.arguments(arguments)}")
     for argument, commit in approval.commits.items():
         output.fact(f"{argument} means the commit {commit}")
+    for question in approval.questions.values():
+        # The toolset wrote it: the quote marks each of its lines.
+        output.say("it asks:")
+        output.quote(question.message)
     output.changes(approval.changes)
     if approval.changes or approval.tool_changed:
         changed = "the files above have" if approval.changes else "the tool or its toolset has"

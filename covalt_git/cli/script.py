@@ -277,7 +277,8 @@ def _show(detail: ScriptDetail, *, source: bool = False) -> None:
             f"{allowance.decided_by} allowed {allowance.left} more calls of {allowance.tool_id}{same}"
         )
     if detail.execution_id is not None:
-        output.say(f"{detail.waits_for} needs approval")
+        # In one line, escaped: a toolset wrote the question.
+        output.fact(detail.result["paused"]["message"])
         output.say(
             "  a user approves or denies it at a terminal or in the browser: "
             f"covalt-git approval approve {detail.execution_id}"

@@ -736,7 +736,8 @@ class Connection:
         finally:
             need.cancel()
             self._wanted_answers.discard(need)
-            if ends is not None and not clock.expired():
+            # Not the clock of a call that was cancelled meanwhile: it has ended, and cannot be set.
+            if ends is not None and self._clock is clock and not clock.expired():
                 clock.reschedule(ends + loop.time() - began)
 
 

@@ -6,11 +6,12 @@ it, and answers in any thread.  Answers that do not match their request are reje
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.elicitation.forms import form_fields
 from covalt_git.errors import CovaltError
@@ -54,6 +55,18 @@ class NotAnsweredError(CovaltError):
 
     code = "not_answered"
     http_status = 409
+
+
+class UserNeededError(CannotAskError):
+    """Only a user can answer, and none is here: the call is stopped, and becomes pending.
+
+    Attributes:
+        questions: what the call asks, by key.
+    """
+
+    def __init__(self, questions: Mapping[str, Question]) -> None:
+        super().__init__("the call waits for a user's answer")
+        self.questions = dict(questions)
 
 
 class InvalidAnswerError(CovaltError):
@@ -173,6 +186,82 @@ class Respondent(NamedTuple):
 
 NO_RESPONDENT = Respondent(frozenset(), lambda inquiry: inquiry.fail(_cannot_ask("")))
 """The respondent of a call without a user or a client."""
+
+
+_USER_KINDS: Final[frozenset[QuestionKind]] = frozenset({"form", "url"})
+"""What any user can answer, who need not be at the client that made the call."""
+
+_MOST_STORED = 64 << 10
+"""Most bytes of the questions of a pending call."""
+
+
+def waiting_for_user(respondent: Respondent) -> Respondent:
+    """Return a respondent that stops a call which asks its user something that ``respondent`` cannot show.
+
+    Its ``show`` raises :class:`UserNeededError` then.
+    """
+
+    def show(inquiry: Inquiry) -> None:
+        questions = inquiry.questions
+        if all(question.kind in respondent.kinds for question in questions.values()):
+            respondent.show(inquiry)
+            return
+        stored = {key: question.model_dump(mode="json") for key, question in questions.items()}
+        if len(json.dumps(stored)) > _MOST_STORED:
+            raise CannotAskError(
+                f"the questions are larger than {_MOST_STORED >> 10} KiB, and no user is here",
+                hint=WHERE_TO_ASK,
+            )
+        raise UserNeededError(questions)
+
+    return Respondent(respondent.kinds | _USER_KINDS, show, respondent.refused)
+
+
+def answered_before(answers: Mapping[str, object]) -> Respondent:
+    """Return a respondent with the answers of a user who knows the questions of a pending call.
+
+    Each answer counts once.  For another question than the user has read, the call waits again.
+    """
+    left = dict(answers)
+
+    def show(inquiry: Inquiry) -> None:
+        open_questions = inquiry.open()
+        try:
+            for key in open_questions:
+                inquiry.answer(key, left.pop(key))
+        except (KeyError, InvalidAnswerError):
+            raise UserNeededError(open_questions) from None
+
+    return Respondent(_USER_KINDS, show)
+
+
+def check_answers(questions: Mapping[str, Question], answers: Mapping[str, object]) -> None:
+    """Check that there is an answer to each question, and that it matches.
+
+    Raises:
+        InvalidAnswerError: otherwise, also for an answer without a question.
+    """
+    if unknown := sorted({*answers} - {*questions}):
+        raise InvalidAnswerError(f"the call asks no question {unknown[0]!r}")
+    for key, question in questions.items():
+        if key not in answers:
+            raise InvalidAnswerError(f"the question {key!r} has no answer")
+        checked_answer(question, answers[key])
+
+
+def check_answerable(
+    respondent: Respondent, questions: Mapping[str, Question], hint: str = WHERE_TO_ASK
+) -> None:
+    """Check that a respondent can answer questions, before a call runs that asks them.
+
+    Raises:
+        CannotAskError: if it cannot.
+    """
+    for question in questions.values():
+        if question.kind not in respondent.kinds:
+            error = _cannot_ask(question.kind)
+            error.hint = hint
+            raise error
 
 
 def inquire(

@@ -31,7 +31,7 @@ Damaged = tuple[str, BrokenStoreError]
 Progress = Callable[[int, int], None]
 
 _DIGESTS = {"args_digest", "definition_digest", "unstored"}
-_NOT_INDEXED = _DIGESTS | {"v", "by", "message_id", "decision_reason", "commits"}
+_NOT_INDEXED = _DIGESTS | {"v", "by", "message_id", "decision_reason", "commits", "questions"}
 """Fields of approvals without a column."""
 
 

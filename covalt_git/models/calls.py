@@ -6,6 +6,7 @@ from pydantic import Field
 
 from covalt_git.json_values import JsonObject, field_projection
 from covalt_git.models.base import Digest, Int, StrictModel, Time
+from covalt_git.models.elicitation import Question
 from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE
 
 _OBJECTS = ("path", "file", "query", "command", "url")
@@ -137,6 +138,9 @@ class Approval(StrictModel):
     )
     commits: dict[str, str] = Field(
         {}, description="The commits that arguments named when the call was requested."
+    )
+    questions: dict[str, Question] = Field(
+        {}, description="What the call asks a user, who answers after approving it, by key."
     )
     created_at: Time
     expires_at: Time

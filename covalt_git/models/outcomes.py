@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.models.calls import CallError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.elicitation import QuestionRecord
+    from covalt_git.models.elicitation import Question, QuestionRecord
     from covalt_git.models.tool_properties import Limits
 
 MIB = 1 << 20
@@ -50,12 +53,13 @@ class Outcome(NamedTuple):
     """Result or error of a run, with its output.
 
     ``invalid_arguments`` and ``confirmation`` mean that the function was not called: the arguments do
-    not match its schema, or its decorator requires an approval that the call does not have.  ``schemas``
+    not match its schema, or its decorator requires an approval that the call does not have.  ``question`` means that
+    the call was stopped when it asked ``unanswered``, which no user was there to answer.  ``schemas``
     are those of the function, if the job asks for them.  ``links`` are the positions of the content blocks of an MCP
     server's result that are links to resources.
     """
 
-    status: Literal["success", "error", "invalid_arguments", "confirmation"]
+    status: Literal["success", "error", "invalid_arguments", "confirmation", "question"]
     result: Any = None
     error: CallError | None = None
     output: str = ""
@@ -63,6 +67,7 @@ class Outcome(NamedTuple):
     asked: tuple[QuestionRecord, ...] = ()
     schemas: RunSchemas | None = None
     links: tuple[int, ...] = ()
+    unanswered: Mapping[str, Question] = MappingProxyType({})
 
     @classmethod
     def failed(cls, error: CallError | CovaltError) -> Outcome:

@@ -143,6 +143,9 @@ class ScriptLimitsConfig(StrictModel):
     output_kb: Annotated[Int, Field(ge=1, le=10_240)] = Field(
         100, description="Size of its logs and of its value together, in KiB."
     )
+    source_kb: Annotated[Int, Field(ge=1, le=10_240)] = Field(
+        256, description="Size of its source, in KiB."
+    )
     waiting: Annotated[Int, Field(ge=1, le=1000)] = Field(
         20, description="Number of scripts of a chat that have not ended."
     )

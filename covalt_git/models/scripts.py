@@ -69,6 +69,9 @@ class ScriptResult(StrictModel):
     calls: tuple[ScriptedCall, ...] = ()
     logs: tuple[LoggedLine, ...] = ()
     paused: PausedCall | None = None
+    unreached: tuple[str, ...] = Field(
+        (), description="Paths of tools that the source names and that were not called."
+    )
 
     def as_json(self) -> JsonObject:
         """Return the result for callers: keys without a value are left out."""
@@ -76,6 +79,8 @@ class ScriptResult(StrictModel):
         fields["calls"] = [call.as_json() for call in self.calls]
         if self.error is not None or self.paused is not None:
             del fields["value"]
+        if not self.unreached:
+            del fields["unreached"]
         return {
             name: value for name, value in fields.items() if name == "value" or value is not None
         }
@@ -140,6 +145,10 @@ class OpenScript(StrictModel):
     message_id: str | None = None
     base: str | None = None
     toolset: ToolsetVersion
+    names: tuple[str, ...] = Field(
+        (),
+        description="Paths of the tools that its source names: who may not see them may not see it.",
+    )
     logs: tuple[LoggedLine, ...] = ()
     allowances: tuple[Allowance, ...] = ()
 

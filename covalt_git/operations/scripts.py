@@ -20,7 +20,7 @@ from covalt_git.operations.results import DamagedChat
 from covalt_git.runtime.scripts.stubs import StubTool, python_stubs, typescript_stubs
 from covalt_git.scripts import source_check, stored_script, tool_paths
 from covalt_git.scripts.replay import Divergence, replay
-from covalt_git.scripts.script_run import limits_of, paused_outcome, scripted_calls
+from covalt_git.scripts.script_run import check_size, limits_of, paused_outcome, scripted_calls
 from covalt_git.scripts.stored_script import StoredScript
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT
 
@@ -274,6 +274,7 @@ def _names(catalog: Catalog) -> dict[str, Tool]:
 @operation(changes=True, needs=(RUN_SCRIPT,))
 def check_script(context: Context, request: CheckScript) -> ScriptChecked:
     """Return what is certainly wrong with a script: syntax, unknown paths and names of arguments; no call is made."""
+    check_size(context.project.config, request.script)
     limits = limits_of(context.project.config)
     found = source_check.check(context.catalog, request.script, request.language, limits)
     return ScriptChecked(problems=tuple(map(ScriptProblem.of, found)))

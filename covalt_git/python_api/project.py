@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.project_root import find_root
@@ -16,7 +16,7 @@ from covalt_git.python_api.session import Session
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from covalt_git.errors import Problem
     from covalt_git.operations.formats.conversions import Converted
@@ -167,7 +167,12 @@ class Project:
         )
 
     def approve(
-        self, execution_id: str, *, next_calls: int | None = None, same: Sequence[str] = ()
+        self,
+        execution_id: str,
+        *,
+        next_calls: int | None = None,
+        same: Sequence[str] = (),
+        answers: Mapping[str, Any] | None = None,
     ) -> CallResult:
         """Approve a pending call, and run it; a script that made the call continues here.
 
@@ -175,6 +180,8 @@ class Project:
             execution_id: The approval.
             next_calls: Number of further calls of the tool in the same script that need no approval, 1 to 100.
             same: Names of arguments that must be the same in these further calls.
+            answers: The answers to the questions of the call by their keys, such as
+                ``{"answer": {"action": "accept", "content": {"size": 2}}}``.
 
         Raises:
             CovaltError: with the code ``asked_again``, if the files or the tool have changed since the request; the
@@ -185,6 +192,7 @@ class Project:
             execution_id=execution_id,
             next_calls=next_calls,
             same=tuple(same),
+            answers=None if answers is None else dict(answers),
         )
         return call_result(answer)
 

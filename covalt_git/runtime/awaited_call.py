@@ -197,6 +197,8 @@ class AwaitedCall:
         if failure is None and self._received > self._most:
             failure = limit_error("limit_output", self._job.limits)
         outcome = Outcome.failed(failure) if failure is not None else self._answered()
+        if self._questions.unanswered:
+            outcome = Outcome("question", unanswered=self._questions.unanswered)
         return outcome._replace(output=str(self._printed), asked=records, schemas=self._schemas)
 
     def _wait(self) -> CallError | None:
@@ -225,6 +227,8 @@ class AwaitedCall:
                 if cancelled:  # the second Ctrl-C does not wait for the end of the grace period
                     break
                 cancelled, grace_end = True, self._request_end()
+            if self._questions.unanswered:
+                return CallError(code=CannotAskError.code, message="the call waits for a user")
             # After the answer, only processes that the tool left print, as much as they can before they are killed.
             printed = 0 if self._answer else self._printed.received
             if max(self._received, printed) > self._most:

@@ -289,9 +289,13 @@ def _end_life(life: socket.socket) -> None:
 
 
 class ForkServerProcess:
-    """The fork server of one interpreter: our own, or that of an environment with a toolset's packages."""
+    """The fork server of one interpreter: our own, or that of an environment with a toolset's packages.
 
-    def __init__(self, python: Path) -> None:
+    ``libraries`` are imported before it forks, instead of the SDK: those of the interpreters of scripts.  Only scripts
+    run in such a server, as a tool would find our library in place of its own version.
+    """
+
+    def __init__(self, python: Path, libraries: tuple[str, ...] = ()) -> None:
         self._requesting = threading.Lock()
         self._was_used = False
         self._control, theirs = socket.socketpair()
@@ -301,7 +305,7 @@ class ForkServerProcess:
         own = Path(sys.executable)
         flags = ["-B", "-u", *(() if python == own else ("-S",)), "-X", "utf8"]
         with theirs:
-            given = [str(theirs.fileno()), str(python), str(_SDK), str(_OURS)]
+            given = [str(theirs.fileno()), str(python), ",".join(libraries), str(_SDK), str(_OURS)]
             try:
                 self._process = programs.start(
                     programs.python(*flags, str(_PROGRAM), *given),
@@ -515,17 +519,19 @@ class SandboxPool:
     def __init__(self) -> None:
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._servers: dict[Path, ForkServerProcess] = {}
+        self._servers: dict[tuple[Path, tuple[str, ...]], ForkServerProcess] = {}
         self._idle: list[SandboxProcess] = []
 
-    def start(self, python: Path = Path(sys.executable)) -> ForkServerProcess:
-        """Return the fork server of an interpreter; start it if it does not run."""
+    def start(
+        self, python: Path = Path(sys.executable), libraries: tuple[str, ...] = ()
+    ) -> ForkServerProcess:
+        """Return the fork server of an interpreter, with imported libraries; start it if it does not run."""
         with self._lock:
-            server = self._servers.get(python)
+            server = self._servers.get((python, libraries))
             if server is None or not server.is_alive:
                 if server is not None:
                     server.close()
-                server = self._servers[python] = ForkServerProcess(python)
+                server = self._servers[python, libraries] = ForkServerProcess(python, libraries)
             return server
 
     def take(self, spec: SandboxSpec) -> SandboxProcess | None:

@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from covalt_git.elicitation.requests import CannotAskError, question_records, too_late
+from covalt_git.elicitation.requests import (
+    CannotAskError,
+    UserNeededError,
+    question_records,
+    too_late,
+)
 from covalt_git.errors import CovaltError
 from covalt_git.models.elicitation import Question
 from covalt_git.models.project_config import DEFAULT_ANSWER_S
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
     from covalt_git.models.elicitation import QuestionRecord
@@ -28,7 +35,11 @@ _QUESTIONS: TypeAdapter[dict[str, Question]] = TypeAdapter(dict[str, Question])
 
 
 class ToolElicitation:
-    """The inquiries of one call, one at a time; ``waited_s`` is how long it has waited for answers."""
+    """The inquiries of one call, one at a time; ``waited_s`` is how long it has waited for answers.
+
+    Attributes:
+        unanswered: the questions that only a user can answer who is not here; the call has to be stopped.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -39,6 +50,7 @@ class ToolElicitation:
         self._count = 0
         self._records: list[QuestionRecord] = []
         self._is_closed = False
+        self.unanswered: Mapping[str, Question] = {}
 
     @property
     def is_open(self) -> bool:
@@ -69,6 +81,10 @@ class ToolElicitation:
                     f"the call has asked the user {MOST_INQUIRIES} times, which is the limit"
                 )
             self._inquiry = self._job.ask(questions)
+        except UserNeededError as error:
+            # Without a reply, after which the tool would continue.
+            self.unanswered = error.questions
+            return None
         except CovaltError as error:
             return _refusal(error)
         self._since = time.monotonic()

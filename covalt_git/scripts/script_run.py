@@ -22,6 +22,7 @@ from covalt_git.calls.outcomes import CallOutcome, as_recorded, encodable
 from covalt_git.calls.running import RUNNING, Cancel, Follower, Started
 from covalt_git.calls.script_place import OtherBranchError, ScriptPlace
 from covalt_git.conversations import commit_names
+from covalt_git.elicitation.requests import MOST_MESSAGE
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.difference import same
@@ -39,6 +40,7 @@ from covalt_git.models.scripts import (
 )
 from covalt_git.runtime.scripts.steps import (
     CallReply,
+    ScriptCall,
     ScriptEnd,
     ScriptError,
     ScriptFault,
@@ -47,6 +49,7 @@ from covalt_git.runtime.scripts.steps import (
 )
 from covalt_git.scripts import tool_paths
 from covalt_git.scripts.tool_paths import UnknownToolError
+from covalt_git.text import display
 from covalt_git.toolsets.builtin_tools import is_recorded
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import HEADS, MovedError
@@ -62,12 +65,14 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import Approval
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.scripts import Allowance, OpenScript
-    from covalt_git.runtime.scripts.steps import ScriptCall
     from covalt_git.scripts.stored_script import StoredScript
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.writer import Writer
 
 _MOST_THREADS = 4
+_MOST_KNOWN = 1 << 20
+"""Most characters of the answers that a process gets at its start."""
+
 _STOPS = (ChatBusyError, ChatGoneError, CancelledError, OtherBranchError, MovedError)
 """Errors that are not the answer to a call: the script stays as it is, and can be continued."""
 
@@ -131,6 +136,7 @@ class ScriptRun:
         open_chat: opens the chat once more, for a call in another thread.
         page: returns the URL of the page of an approval, if there is a server.
         continues: whether an earlier run may have made calls.
+        recorded: the commits of its calls by their ids, if the caller has them.
     """
 
     chat: ChatStore
@@ -140,8 +146,8 @@ class ScriptRun:
     open_chat: Callable[[], AbstractContextManager[ChatStore]]
     page: Callable[[str], str | None] = lambda _: None
     continues: bool = False
+    recorded: dict[str, str] | None = None
     _logs: list[LoggedLine] = field(default_factory=list)
-    _recorded: dict[str, str] | None = None
     _waivers: dict[str, str] = field(default_factory=dict)
     _mutex: threading.Lock = field(default_factory=threading.Lock)
 
@@ -191,15 +197,41 @@ class ScriptRun:
             script.source, script.language, script.args, script.started_ms, script.seed
         )
         limits = limits_of(self.engine.as_of_now().config)
-        with ScriptProcess(source, limits, level=self.engine.level) as process:
+        replies = self._known_replies()
+        with ScriptProcess(source, limits, level=self.engine.level, known=replies) as process:
             step = process.advance(())
             while True:
+                # Before any other call is made, and before an end that followed from these answers.
+                for call in step.answered:
+                    check_same(self.stored.calls[call.index], call)
                 self._logs += [
                     LoggedLine(level=log.level, message=log.message) for log in step.logs
                 ]
                 if step.end is not None:
                     return step.end
                 step = process.advance(self._replies(step.calls))
+
+    def _known_replies(self) -> list[CallReply]:
+        """Return the answers to the first calls of the earlier run, which its process gets at the start.
+
+        Without them, each call is an exchange of 0.2 ms.  Large answers are sent when they are needed.
+        """
+        replies, left = list[CallReply](), _MOST_KNOWN
+        for index in range(len(self.stored.calls)):
+            settled = self.stored.calls.get(index)
+            if settled is None:
+                break
+            call = ScriptCall(index, settled.path, settled.args, settled.line)
+            try:
+                reply = self._settled_reply(settled, call)
+            # Its call ends the script, at its place.
+            except (_EndedError, DivergedError):
+                break
+            left -= len(json.dumps(reply.value))
+            if left < 0:
+                break
+            replies.append(reply)
+        return replies
 
     def _replies(self, calls: Sequence[ScriptCall]) -> list[CallReply]:
         """Return the answers to calls that were issued together; make those that have none."""
@@ -210,6 +242,7 @@ class ScriptRun:
             if settled is None:
                 new.append(call)
             else:
+                check_same(settled, call)
                 replies[call.index] = self._settled_reply(settled, call)
         was_made = False
         for is_parallel, group in groupby(new, self._may_run_concurrently):
@@ -350,7 +383,6 @@ class ScriptRun:
 
     def _settled_reply(self, settled: SettledCall, call: ScriptCall) -> CallReply:
         """Return the answer to a call of an earlier run."""
-        check_same(settled, call)
         if settled.status == "begun":
             message = (
                 "the process that ran the script ended meanwhile; the call may have had its effect"
@@ -363,15 +395,20 @@ class ScriptRun:
         return CallReply(call.index, settled.answer)
 
     def _outcome_of(self, recorded_id: str, call: ScriptCall) -> CallOutcome:
-        if self._recorded is None:
+        if self.recorded is None:
             ids = [settled.call_id for settled in self.stored.calls.values() if settled.call_id]
-            self._recorded = recorded_calls(self.chat, self.script, ids)
-        oid = self._recorded.get(recorded_id)
+            self.recorded = recorded_calls(self.chat, self.script, ids)
+        oid = self.recorded.get(recorded_id)
         try:
             oid = oid or commit_names.of_call(self.chat, recorded_id)
         except CovaltError:
             raise DivergedError(call, "has lost its record") from None
-        return as_recorded(self.chat, self.chat.manifest(oid))
+        manifest = self.chat.manifest(oid)
+        tool_call, record = manifest.tool_call, manifest.record.call
+        assert tool_call is not None
+        assert record is not None
+        # Without the changed files, which no script gets: to compare 200 trees takes as long as all the rest.
+        return CallOutcome(tool_call, error=record.error)
 
     # Allowances
 
@@ -429,6 +466,9 @@ def record_end(writer: Writer, stored: StoredScript, result: ScriptResult) -> Ca
     """Record the end of a script in a commit on its branch, if that still exists, and remove the script."""
     script, chat, failure = stored.script, writer.chat, result.error
     error = None if failure is None else CallError(code=failure.code, message=failure.message)
+    called = {call.path for call in result.calls}
+    unreached = tuple(path for path in script.names if path not in called)
+    result = result.model_copy(update={"unreached": unreached})
     call = call_of(script)
     record = CallRecord(
         tool_id=script.tool_id,
@@ -494,7 +534,12 @@ def paused_outcome(
 ) -> CallOutcome:
     """Return the outcome of a script that waits for an approval: its call is pending."""
     script = stored.script
-    reasons = ", ".join(approval.reasons)
+    message = f"{approval.tool_id} needs approval: {', '.join(approval.reasons)}"
+    if approval.questions:
+        asked = "; ".join(question.message for question in approval.questions.values())
+        message = (
+            f"{approval.tool_id} asks: {display.shorten(display.in_line(asked), MOST_MESSAGE)}"
+        )
     result = ScriptResult(
         success=False,
         calls=(
@@ -510,7 +555,7 @@ def paused_outcome(
         paused=PausedCall(
             execution_id=approval.execution_id,
             tool_path=tool_path(approval.tool_id),
-            message=f"{approval.tool_id} needs approval: {reasons}",
+            message=message,
             args=approval.args,
             url=page(approval.execution_id),
         ),
@@ -567,6 +612,22 @@ def limits_of(config: ProjectConfig) -> ScriptLimits:
     """Return the limits of scripts in a project."""
     limits = config.limits.script
     return ScriptLimits(limits.time_s, limits.memory_mb, limits.calls, limits.output_kb)
+
+
+def check_size(config: ProjectConfig, source: str) -> None:
+    """Check that the source of a script is not too large, before it is stored or parsed.
+
+    Raises:
+        CovaltError: ``script_too_large``.
+    """
+    most, size = config.limits.script.source_kb, len(source.encode("utf-8", "replace"))
+    if size > most << 10:
+        raise CovaltError(
+            f"the source of the script has {size:,} bytes, and the limit is {most} KiB (limits.script.source_kb)",
+            hint="pass data in `args`, or write it to a file of the workspace",
+            code="script_too_large",
+            http_status=413,
+        )
 
 
 def _allows(allowance: Allowance, script: OpenScript, call: PendingCall, target: Found) -> bool:

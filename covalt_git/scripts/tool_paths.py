@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.catalog.catalog import DisabledToolError
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 SEARCH, DESCRIBE = "search", "describe.tool"
 """The paths that find tools, and call none."""
+
+_WORD = re.compile(r"\w+")
+_EVERY = "*"
+"""Placeholder for tools that cannot be read: only roles that see everything see it."""
 
 _MOST_FOUND = 50
 _NEAR = 3
@@ -72,6 +78,26 @@ def find(catalog: Catalog, path: str) -> Found:
     )
     error.near = proposed
     raise error
+
+
+def named_in(catalog: Catalog, script: JsonObject) -> tuple[str, ...]:
+    """Return the paths of the tools that the source or the arguments of a script name, of those that the principal sees.
+
+    A path counts if all its parts are words of the text, wherever they are: a comment and a branch that does not run
+    show the name as a call does.
+    """
+    text = json.dumps(script, ensure_ascii=False).replace("\\n", " ")
+    words = {*_WORD.findall(text), *_WORD.findall(text.replace("-", "_"))}
+    try:
+        with ToolQueries.open(catalog.root, catalog.config.workspace) as index:
+            index.sync_toolsets()
+            listed = [own for ids in index.toolset_tools().values() for own in ids or ()]
+    except IndexUnusableError:
+        return (_EVERY,)
+    paths = [own.replace(":", ".", 1) for own in (*listed, *BUILTINS) if catalog.sees(own)]
+    return tuple(
+        sorted(path for path in paths if words.issuperset(path.replace("-", "_").split(".")))
+    )
 
 
 def search(catalog: Catalog, args: JsonObject) -> JsonObject:

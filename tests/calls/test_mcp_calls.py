@@ -99,6 +99,26 @@ def test_a_server_runs_its_command_in_its_working_directory(world: World) -> Non
     assert (folder.parent / "toolset.yaml").read_text(encoding="utf-8").startswith("id: demo\n")
 
 
+def test_a_script_waits_at_a_question_of_a_server_which_is_asked_again_with_the_answer(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    operate = Operations(world.root)
+    sent = {"script": "tools.first.name_person()"}
+    waiting = operate("call_tool", chat_id="c1", tool_id="workspace:run_script", args=sent)
+    which = {"execution_id": waiting["execution_id"]}
+    assert waiting["result"]["paused"]["message"] == "first:name_person asks: Who?"
+    (key,) = operate("get_approval", **which)["questions"]
+
+    answer = {"action": "accept", "content": {"name": "Ann"}}
+    operate("approve_call", **which, answers={key: answer})
+
+    ended = operate("get_script", script_id=waiting["id"])
+    assert json.loads(ended["result"]["value"]) == answer
+    # The stopped call has left no request behind: the server answers the next one.
+    assert result(world, "first:add", a=2, b=3) == "5"
+    assert [entry for entry in caplog.records if entry.levelname == "ERROR"] == []
+
+
 def test_a_call_runs_once_it_is_approved_while_its_server_is_granted(world: World) -> None:
     waiting = world.ask("careful:write")
     assert not (world.workspace / "written.txt").exists()

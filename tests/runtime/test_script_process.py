@@ -216,6 +216,35 @@ def test_order_of_replies_does_not_change_what_a_script_does(language: ScriptLan
     assert in_order(script, lambda pending: pending[len(pending) // 2]) == first
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_known_replies_make_a_script_do_the_same_without_an_exchange_for_each(
+    language: ScriptLanguage,
+) -> None:
+    script = source(TOGETHER[language], language)
+    first = run(script)
+    every = [call for step in first for call in step.calls]
+
+    for count in range(len(every) + 1):
+        known = [CallReply(call.index, echoed(call)) for call in every[:count]]
+        with ScriptProcess(script, ScriptLimits(time_s=5), known=known) as process:
+            again = list(steps(process))
+        answered = [call for step in again for call in step.answered]
+        assert answered == every[:count]
+        assert answered + [call for step in again for call in step.calls] == every
+        assert again[-1].end == first[-1].end
+        # Three calls are issued together, twice: one exchange for each group that is not known, and the first.
+        assert len(again) == 1 + (len(every) - count + 2) // 3
+
+
+def test_known_error_keeps_its_code() -> None:
+    known = [CallReply(0, error=ScriptFault("denied", "not today"))]
+    with ScriptProcess(source("tools.a.b()"), known=known) as process:
+        end = process.advance().end
+    assert end is not None
+    assert end.error is not None
+    assert end.error.code == "denied"
+
+
 CLOCKS: dict[ScriptLanguage, str] = {
     "python": """
 import datetime, random, time

@@ -38,11 +38,14 @@ tools:
   - {id: peek-twice, entrypoint: "tools.marks:read", annotations: {read_only: true}}
   - {id: hidden, entrypoint: "tools.marks:mark", annotations: {read_only: false}}
   - {id: direct, entrypoint: "tools.marks:mark", annotations: {read_only: false}, callers: [direct]}
+  - {id: order, entrypoint: "tools.marks:order", annotations: {read_only: false}}
   - {id: flag, entrypoint: "tools.marks:flag", annotations: {read_only: false}}
   - {id: inner, entrypoint: "tools.marks:mark", annotations: {read_only: false}, callers: [script]}
 """
 CODE = '''\
 """Tools whose calls leave a line in a file of the chat."""
+
+from covalt_toolset import get_context
 
 
 def mark(name: str, to: str = "") -> str:
@@ -64,6 +67,15 @@ def read() -> list[str]:
             return file.read().split()
     except FileNotFoundError:
         return []
+
+
+def order(item: str) -> str:
+    """Append an item, ask how many of it, and append the number."""
+    mark(item)
+    form = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
+    answer = get_context().elicit("How many of " + item + "?", form)
+    mark(str(answer.content["size"]) if answer.accepted else "none")
+    return item
 
 
 def fail(name: str) -> None:

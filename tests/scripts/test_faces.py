@@ -6,11 +6,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from mcp import Client
+from mcp_types import ElicitResult
 
 from covalt_git import open_project
 from covalt_git.cli import cli
-from tests.mcp_client import talk, versions
-from tests.scripts.conftest import Scripts
+from tests.api_client import Api
+from tests.mcp_client import error_of, talk, versions
+from tests.scripts.conftest import CONFIG, Scripts
+from tests.server.visitor import Visitor
+from tests.settling import until
 
 SOURCE = "a = tools.marks.mark(name='a')\nb = tools.marks.pay(name='b')\n[a, b]"
 
@@ -39,6 +43,46 @@ def test_an_agent_runs_a_script_and_resumes_it_after_the_decision_of_another_fac
     assert ended.structured_content["value"] == ["A", "B"]
     assert ended.structured_content.keys() == {"success", "value", "calls", "logs"}
     assert scripts.marks == ["a", "b"]
+
+
+@versions
+def test_a_reviewer_answers_the_question_of_a_script_by_resume(
+    scripts: Scripts, version: str
+) -> None:
+    config = CONFIG.replace('approve: ["marks.pay"]', 'approve: ["marks.order"]')
+    (scripts.root / "covalt.yaml").write_text(config)
+    answer = scripts.run("tools.marks.order(item='b')\ntools.marks.read()")
+    sent = {"execution_id": answer["execution_id"], "approved": True}
+    asked = []
+
+    async def show(_: Any, params: Any) -> ElicitResult:
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={"size": 2})
+
+    async def say(client: Client) -> Any:
+        return await client.call_tool("resume", sent)
+
+    refused = talk(scripts.root, say, version=version, chat="c1", role="reviewer")
+    assert error_of(refused)["error"] == "cannot_ask"
+    assert scripts.show(answer)["state"] == "paused"
+    callbacks = {"elicitation_callback": show}
+    talk(scripts.root, say, version=version, chat="c1", role="reviewer", callbacks=callbacks)
+    assert asked == ["How many of b?"]
+    assert scripts.show(answer)["result"]["value"] == ["b", "2"]
+
+
+@versions
+def test_the_client_that_runs_a_script_is_asked_at_once(scripts: Scripts, version: str) -> None:
+    async def show(*_: Any) -> ElicitResult:
+        return ElicitResult(action="accept", content={"size": 2})
+
+    async def say(client: Client) -> Any:
+        source = "tools.marks.order(item='b')\ntools.marks.read()"
+        return await client.call_tool("workspace.run_script", {"script": source})
+
+    callbacks = {"elicitation_callback": show}
+    ended = talk(scripts.root, say, version=version, chat="c1", callbacks=callbacks)
+    assert ended.structured_content["value"] == ["b", "2"]
 
 
 def test_a_failed_script_is_an_error_with_its_calls_and_logs(scripts: Scripts) -> None:
@@ -113,6 +157,27 @@ def test_commands_run_decide_show_and_replay_a_script(scripts: Scripts, tmp_path
     assert "success" in run(scripts, "script", "show", row["id"])
     assert "the same: 2 calls" in run(scripts, "script", "replay", row["id"])
     assert scripts.marks == ["a", "b"]
+
+
+def test_a_question_is_answered_on_the_page_and_by_the_python_api(scripts: Scripts) -> None:
+    source = "tools.marks.order(item='a')\ntools.marks.order(item='b')\ntools.marks.read()"
+    answer = scripts.run(source)
+    assert "marks:order asks: How many of a?" in run(scripts, "script", "show", answer["id"])
+    visitor = Visitor(Api.of(scripts.root, "boss").app)
+    page = visitor.open(f"/approvals/{answer['execution_id']}")
+    assert "How many of a?" in page.text
+    asked = visitor.send(page.form("/approve"))
+    assert "How many of a?" in asked.text
+    (form,) = [form for form in asked.forms if "/questions/" in form.action]
+    visitor.send(form, "Answer", **{next(n for n in form.fields if "size" in n): "2"})
+    until(lambda: scripts.show(answer)["execution_id"] not in {None, answer["execution_id"]})
+    assert scripts.marks == ["a", "2"]
+
+    second = scripts.show(answer)["execution_id"]
+    (key,) = scripts.boss("get_approval", execution_id=second)["questions"]
+    with open_project(scripts.root, role="boss") as project:
+        project.approve(second, answers={key: {"action": "accept", "content": {"size": 3}}})
+    assert scripts.show(answer)["result"]["value"] == ["a", "2", "b", "3"]
 
 
 def test_the_python_api_runs_and_decides_a_script(scripts: Scripts) -> None:

@@ -162,6 +162,22 @@ def test_the_limits_of_the_project_are_those_of_a_script(scripts: Scripts) -> No
     assert scripts.run("while True:\n    pass")["result"]["error"]["code"] == "script_time"
 
 
+def test_a_source_that_is_too_large_is_refused_before_it_is_stored_or_checked(
+    scripts: Scripts,
+) -> None:
+    config = CONFIG.replace("waiting: 3", "waiting: 3, source_kb: 1")
+    (scripts.root / "covalt.yaml").write_text(config)
+    source = "# " + 1023 * "é" + "\n1"
+    sent = {"script": source}
+    refused = scripts.operate.error(
+        "call_tool", chat_id="c1", tool_id="workspace:run_script", args=sent
+    )
+    assert refused.code == "script_too_large"
+    assert scripts.operate.error("check_script", script=source).code == "script_too_large"
+    assert scripts.refs() == []
+    assert scripts.run("#" + 1000 * "x" + "\n1")["result"]["value"] == 1
+
+
 @pytest.mark.requirement("toolshed-proxy.enumerate")
 def test_the_proxy_cannot_be_enumerated(scripts: Scripts) -> None:
     source = "r = []\ntry:\n    r = [name for name in tools]\nexcept Exception:\n    pass\nr"
@@ -191,6 +207,96 @@ def test_rights_that_change_while_a_script_runs_hold_for_its_next_call(
 
 
 PAID = "a = tools.marks.mark(name='a')\nb = tools.marks.pay(name='b')\nc = tools.marks.mark(name='c')\n[a, b, c]"
+
+
+ORDERED = (
+    "a = tools.marks.mark(name='a')\nb = tools.marks.order(item='b')\n[a, b, tools.marks.read()]"
+)
+ORDERED_IN_JAVASCRIPT = """\
+const a = await tools.marks.mark({name: 'a'});
+const b = await tools.marks.order({item: 'b'});
+const read = await tools.marks.read();
+[a, b, read]
+"""
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+def test_a_script_waits_at_a_question_that_no_user_is_there_to_answer(
+    scripts: Scripts, language: str
+) -> None:
+    source = {"python": ORDERED, "javascript": ORDERED_IN_JAVASCRIPT}[language]
+    answer = scripts.run(source, language=language)
+    paused = answer["result"]["paused"]
+    assert (answer["status"], paused["tool_path"]) == ("pending", "marks.order")
+    assert paused["message"] == "marks:order asks: How many of b?"
+    # What the tool wrote before its question is undone, because it runs again from its start.
+    assert scripts.marks == ["a"]
+    shown = scripts.boss("get_approval", execution_id=answer["execution_id"])
+    (key,) = shown["questions"]
+    which = {"execution_id": answer["execution_id"]}
+    wrong: list[Any] = [None, {}, {"other": {}}, {key: {"action": "accept", "content": {}}}]
+    refused = [
+        scripts.boss.error("approve_call", **which, answers=answers).code for answers in wrong
+    ]
+    assert refused == ["cannot_ask", *["invalid_answer"] * 3]
+    assert (scripts.marks, scripts.show(answer)["state"]) == (["a"], "paused")
+
+    answers = {key: {"action": "accept", "content": {"size": 3}}}
+    ended = scripts.approve(answer, answers=answers)
+    assert ended["result"]["value"] == ["A", "b", ["a", "b", "3"]]
+    asked = record(scripts, ended["lines"][1]["call_id"]).asked
+    assert [(question.message, question.answer) for question in asked] == [
+        ("How many of b?", "accept")
+    ]
+
+
+def test_an_approved_call_of_a_script_waits_at_its_question(scripts: Scripts) -> None:
+    config = CONFIG.replace('"marks.pay", require', '"marks.order", require')
+    (scripts.root / "covalt.yaml").write_text(config)
+    first = scripts.run(ORDERED)
+    # The reviewer approved it over the API, which cannot ask.
+    again = scripts.approve(first)
+    assert (again["state"], again["execution_id"] != first["execution_id"]) == ("paused", True)
+    assert scripts.marks == ["a"]
+    (key,) = scripts.boss("get_approval", execution_id=again["execution_id"])["questions"]
+    ended = scripts.approve(again, answers={key: {"action": "decline"}})
+    assert ended["result"]["value"] == ["A", "b", ["a", "b", "none"]]
+
+
+def test_a_call_that_asks_something_else_than_was_answered_waits_again(scripts: Scripts) -> None:
+    answer = scripts.run("tools.marks.order(item='b')\ntools.marks.read()")
+    which = {"execution_id": answer["execution_id"]}
+    (key,) = scripts.boss("get_approval", **which)["questions"]
+    code = scripts.root / "toolsets/marks/tools/marks.py"
+    second = '    get_context().elicit("Sure?", form)\n    mark(str(answer'
+    code.write_text(code.read_text().replace("    mark(str(answer", second))
+    renewed = scripts.boss.error("approve_call", **which, answers={key: {"action": "decline"}})
+    assert renewed.code == "asked_again"
+    (renewed_id,) = [row["execution_id"] for row in scripts.boss("list_scripts")["scripts"]]
+    scripts.boss(
+        "approve_call",
+        execution_id=renewed_id,
+        answers={key: {"action": "accept", "content": {"size": 2}}},
+    )
+    shown = scripts.show(answer)
+    assert (shown["state"], scripts.marks) == ("paused", [])
+    asked = scripts.boss("get_approval", execution_id=shown["execution_id"])["questions"]
+    assert [question["params"]["message"] for question in asked.values()] == ["Sure?"]
+
+
+def test_a_denied_question_is_an_error_in_the_script(scripts: Scripts) -> None:
+    source = (
+        "r = ''\ntry:\n    tools.marks.order(item='b')\nexcept Exception as e:\n    r = str(e)\nr"
+    )
+    ended = scripts.deny(scripts.run(source), "ask the shop")
+    assert "denied" in ended["result"]["value"]
+    assert "ask the shop" in ended["result"]["value"]
+    assert scripts.marks == []
+
+
+def test_a_question_of_a_call_without_a_script_is_an_error_of_it(scripts: Scripts) -> None:
+    answer = scripts.boss("call_tool", chat_id="c1", tool_id="marks:order", args={"item": "b"})
+    assert answer["error_detail"]["code"] == "cannot_ask"
 
 
 @pytest.mark.requirement("toolshed-elicitation.script")
@@ -600,6 +706,10 @@ def seen(role: Operations) -> list[Any]:
         "tools.search(query='marks')",
         "tools.describe.tool(path='marks.mark')['name']",
         "try:\n    tools.marks.raed()\nexcept Exception as e:\n    print(e)",
+        # Named, and never called.
+        "if False:\n    tools.marks.mark(name='b')",
+        "# marks.mark\n1",
+        "part = 'mark'\nf'tools.{part}s.{part}'\ntools.workspace.list_files()  # marks",
     ],
 )
 def test_a_role_learns_no_hidden_tool_from_a_script(scripts: Scripts, source: str) -> None:

@@ -22,7 +22,7 @@ def test_a_check_finds_unknown_paths_and_names_of_arguments(scripts: Scripts) ->
             2,
             1,
             "unknown_tool",
-            "unknown tool 'marks.raed'; near: marks.read, marks.mark, marks.flag",
+            "unknown tool 'marks.raed'; near: marks.read, marks.order, marks.mark",
         ),
         (
             3,
@@ -51,6 +51,27 @@ def test_a_check_names_tools_that_a_script_cannot_call_and_no_hidden_tool(script
     assert problems(scripts, "tools.marks.direct(name='a')")[0][2] == "wrong_caller"
     hidden, missing = (problems(scripts, f"tools.marks.{name}()") for name in ("hidden", "hiden"))
     assert hidden[0][3].replace("hidden", "hiden") == missing[0][3]
+
+
+@pytest.mark.parametrize("path", ["marks.hidden", "marks.off"])
+def test_a_tool_that_is_not_there_for_a_role_is_like_a_missing_one(
+    scripts: Scripts, path: str
+) -> None:
+    manifest = scripts.root / "toolsets/marks/toolset.yaml"
+    off = '  - {id: off, entrypoint: "tools.marks:mark", enabled: false}\n'
+    manifest.write_text(manifest.read_text() + off)
+    # Equally similar to the names that are proposed.
+    missing = path.replace("hidden", "hiddex").replace("off", "ofx")
+
+    def told(path: str) -> list[str]:
+        source = f"tools.{path}(nmae='x')"
+        caught = f"try:\n    {source}\nexcept Exception as e:\n    print(e)"
+        ended = scripts.run(caught)
+        recorded = scripts.operate("get_script", script_id=ended["id"])
+        texts = [problems(scripts, source), ended["result"], recorded["lines"]]
+        return [str(text).replace(path, "PATH") for text in texts]
+
+    assert told(path) == told(missing)
 
 
 def test_a_sound_script_has_no_problems(scripts: Scripts) -> None:

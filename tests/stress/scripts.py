@@ -30,6 +30,7 @@ KILLS_PER_SCRIPT, FEWEST = 5, 40
 DECIDERS = 16
 CHATS = 10
 LONGEST_LIFE_S = 2.0
+_MOST_ROUNDS = 10
 
 _CONFIG = """\
 version: 1
@@ -193,9 +194,13 @@ def _decide(root: Path, seed: int) -> None:
 def _step(boss: Operations, chance: random.Random) -> bool:
     """Decide about a random script, or continue it; return whether there was one."""
     rows = boss("list_scripts")["scripts"]
-    if not rows:
-        return False
-    row = chance.choice(rows)
+    if rows:
+        _settle(boss, chance.choice(rows))
+    return bool(rows)
+
+
+def _settle(boss: Operations, row: dict[str, Any]) -> None:
+    """Decide about a script, or continue it."""
     try:
         if row["execution_id"] is not None:
             boss("approve_call", execution_id=row["execution_id"])
@@ -204,12 +209,14 @@ def _step(boss: Operations, chance: random.Random) -> bool:
     except CovaltError:
         # Another decider was faster, or the chat is busy.
         pass
-    return True
 
 
 def _finish(root: Path) -> None:
-    boss, chance = Operations(root, role="boss"), random.Random(0)
-    end = time.monotonic() + 600
-    while _step(boss, chance):
-        if time.monotonic() > end:
+    """Let all scripts end; each needs few rounds, of which a list of all is a large part."""
+    boss = Operations(root, role="boss")
+    for _ in range(_MOST_ROUNDS):
+        rows = boss("list_scripts")["scripts"]
+        for row in rows:
+            _settle(boss, row)
+        if not rows:
             return

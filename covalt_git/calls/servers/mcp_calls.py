@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import threading
 from concurrent import futures
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from covalt_git.calls.servers.server_programs import pinned_program
 from covalt_git.calls.tool_grants import check_server_grant, server_of
 from covalt_git.calls.tool_run import secret_store, sign_ins_of
 from covalt_git.credentials.command import SecretCommand
-from covalt_git.elicitation.requests import inquire, question_records
+from covalt_git.elicitation.requests import UserNeededError, inquire, question_records
 from covalt_git.errors import CovaltError, StaleError
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.manifests.project_config import read_config
@@ -32,7 +33,6 @@ from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.lock import CancelledError
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from covalt_git.calls.tool_run import ToolRun
@@ -135,6 +135,21 @@ def prepare(job: ToolRun) -> None:
         raise CancelledError("the call was cancelled before it began") from None
 
 
+_CANCELLED_S = 5.0
+"""Time for the cancellation of a call to reach its server."""
+
+
+class _Stop(threading.Event):
+    """Event of one call that is also set when its follower cancels."""
+
+    def __init__(self, cancel: threading.Event) -> None:
+        super().__init__()
+        self._cancel = cancel
+
+    def is_set(self) -> bool:
+        return super().is_set() or self._cancel.is_set()
+
+
 def run(job: ToolRun, args: JsonObject) -> Outcome:
     """Call a tool of an MCP server once."""
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
@@ -146,10 +161,19 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
 
     target, follower = job.found, job.follower
     inquiries: list[Inquiry] = []
+    unanswered: dict[str, Question] = {}
+    stop = _Stop(follower.cancel)
 
     def ask(method: str, params: JsonObject, waiting: futures.Future[None]) -> JsonObject:
         question = Question.model_validate({"method": method, "params": params})
-        inquiry = inquire(follower.respondent, {"asked": question}, any_form=True)
+        try:
+            inquiry = inquire(follower.respondent, {"asked": question}, any_form=True)
+        except UserNeededError as error:
+            unanswered.update(error.questions)
+            stop.set()
+            # With an error, the server's tool would continue, so its cancellation is sent first.
+            futures.wait([waiting], _CANCELLED_S)
+            raise
         inquiries.append(inquiry)
         # A server can end while it waits. Without this, the user would answer a question that no process reads.
         waiting.add_done_callback(lambda _: inquiry.withdraw())
@@ -166,9 +190,11 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
             wanted=grant_check(job.root, target.toolset, server),
             report=follower.report,
             ask=ask,
-            cancel=follower.cancel,
+            cancel=stop,
         )
     )
+    if unanswered and not follower.cancel.is_set():
+        return Outcome("question", unanswered=unanswered)
     return outcome._replace(
         asked=tuple(record for inquiry in inquiries for record in question_records(inquiry))
     )

@@ -11,6 +11,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.calls import Approval, ApprovalState
+from covalt_git.models.elicitation import Question
 from covalt_git.models.scripts import MOST_ALLOWED
 from covalt_git.models.tool_properties import Annotations
 from covalt_git.names import REGISTRY_NAMESPACE
@@ -58,6 +59,10 @@ class ApproveCall(DenyCall):
     )
     same: tuple[str, ...] = Field(
         (), max_length=100, description="Arguments that must be the same in these further calls."
+    )
+    answers: dict[str, JsonObject] | None = Field(
+        None,
+        description="The answers to the questions of the approval by their keys, as results of their MCP methods.",
     )
 
 
@@ -118,6 +123,9 @@ class ApprovalDetail(ApprovalRow):
         description="The commits that arguments named at the time of the request, by argument."
     )
     decision_reason: str | None = Field(description="Why it was approved or denied.")
+    questions: dict[str, Question] = Field(
+        description="What the call asks; it was stopped there, and runs again when a user approves and answers it."
+    )
     message_id: str | None
     args_digest: str
     definition_digest: str
@@ -209,12 +217,12 @@ def approve_call(context: Context, request: ApproveCall) -> CallAnswer:
     """Approve a call and run it, at once and once.
 
     If the files or the tool have changed since the request, nothing runs: the answer is 409
-    ``asked_again``, and its hint names the new approval.
+    ``asked_again``, and its hint names the new approval.  A call that asks questions needs ``answers``.
     """
     allow = None
     if request.next_calls is not None:
         allow = AllowedNext(request.next_calls, request.same)
-    return _decided(context, request, approved=True, allow=allow)
+    return _decided(context, request, approved=True, allow=allow, answers=request.answers)
 
 
 @operation(changes=True, errors=(404, 409))
@@ -224,12 +232,26 @@ def deny_call(context: Context, request: DenyCall) -> CallAnswer:
 
 
 def _decided(
-    context: Context, request: DenyCall, *, approved: bool, allow: AllowedNext | None = None
+    context: Context,
+    request: DenyCall,
+    *,
+    approved: bool,
+    allow: AllowedNext | None = None,
+    answers: dict[str, JsonObject] | None = None,
 ) -> CallAnswer:
-    chat = context.chat(context.approvals().find(request.execution_id).chat_id)
+    approvals = context.approvals()
+    approval = approvals.find(request.execution_id)
+    chat = context.chat(approval.chat_id)
+    if answers is not None:
+        approvals = approvals.answering(approval, answers)
     try:
         outcome = script_calls.decide(
-            context, request.execution_id, request.reason, approved=approved, allow=allow
+            context,
+            request.execution_id,
+            request.reason,
+            approved=approved,
+            approvals=approvals,
+            allow=allow,
         )
     finally:
         # An error may also have closed the approval, for example because it had expired.

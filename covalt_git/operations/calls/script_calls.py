@@ -33,9 +33,10 @@ from covalt_git.models.scripts import (
 from covalt_git.names import check_new_id, new_id
 from covalt_git.operations.context import Context
 from covalt_git.runtime.scripts.steps import ScriptEnd, ScriptError
-from covalt_git.scripts import stored_script
+from covalt_git.scripts import stored_script, tool_paths
 from covalt_git.scripts.script_run import (
     ScriptRun,
+    check_size,
     is_branch_gone,
     paused_outcome,
     record_end,
@@ -78,12 +79,14 @@ def run_script(
 
     Raises:
         CovaltError: ``needs_person``, if a rule of the project requires approval of it.
+        CovaltError: ``script_too_large``, as :func:`.check_size`.
         CovaltError: ``too_many_scripts``, if the chat has too many that have not ended.
         CovaltError: as :meth:`.ScriptRun.run`.
     """
     repeated = _earlier(context, chat, request)
     if repeated is not None:
         return repeated
+    check_size(context.project.config, str(request.args["script"]))
     script_id = request.call_id or new_id()
     with observe_call(chat.id, request.tool_id, script_id) as observed:
         with stored_script.held(chat, script_id, wait=False):
@@ -147,6 +150,7 @@ def _begin(
                 message_id=None if message_id is None else conversation.of_call(chat, message_id),
                 base=chat.head(),
                 toolset=ToolsetVersion(id=toolset.id, version="", digest=toolset.digest),
+                names=tool_paths.named_in(engine.catalog, request.args),
             )
         )
         stored.save(writer)
@@ -160,6 +164,7 @@ def _run(
     stored: StoredScript,
     *,
     continues: bool = False,
+    recorded: dict[str, str] | None = None,
 ) -> CallOutcome:
     """Run a script whose lock is held, with the calls of the context's principal."""
 
@@ -176,6 +181,7 @@ def _run(
         lambda: project.chats.open(chat.id),
         context.page,
         continues=continues,
+        recorded=recorded,
     )
     if is_branch_gone(chat, stored.script):
         why = f"the branch {stored.script.branch!r} of the script was deleted"
@@ -205,7 +211,9 @@ def _continue_held(context: Context, chat: ChatStore, script_id: str) -> CallOut
     stored = StoredScript.read(chat, script_id)
     if stored is None:
         return _ended(chat, script_id)
-    end = recorded_calls(chat, stored.script, [script_id]).get(script_id)
+    call_ids = [call.call_id for call in stored.calls.values() if call.call_id is not None]
+    recorded = recorded_calls(chat, stored.script, [script_id, *call_ids])
+    end = recorded.get(script_id)
     if end is not None:
         with context.engine().writing(chat) as writer:
             stored.delete(writer)
@@ -219,7 +227,7 @@ def _continue_held(context: Context, chat: ChatStore, script_id: str) -> CallOut
     with Context(
         project.root, lambda: own, waiting=context.waiting, follower=follower, page=context.page
     ) as theirs:
-        return _run(own, theirs, chat, stored, continues=True)
+        return _run(own, theirs, chat, stored, continues=True, recorded=recorded)
 
 
 def _ended(chat: ChatStore, script_id: str) -> CallOutcome:
@@ -347,7 +355,9 @@ def may_allow(context: Context, chat: ChatStore, call: PendingCall) -> bool:
 def is_visible(visibility: Visibility, chat: ChatStore, stored: StoredScript) -> bool:
     """Return whether a role may see a script: its source and its calls name the tools that it calls."""
     script = stored.script
-    made = ScriptResult(success=False, calls=scripted_calls(stored)).as_json()
+    made = ScriptResult(
+        success=False, calls=scripted_calls(stored), unreached=script.names
+    ).as_json()
     waiting = [call.tool_id for call in chat.calls() if call.parent == script.id]
     return visibility.sees_call(script.tool_id, made) and all(map(visibility.sees, waiting))
 

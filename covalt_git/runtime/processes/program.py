@@ -51,8 +51,8 @@ class _OurPackages(MetaPathFinder):
 def main() -> None:
     """Run a fork server.
 
-    The arguments are the descriptor of the control connection, the interpreter that tools see, and the folders of the
-    packages.  In covalt-git's own interpreter, tools find only the standard library, pydantic and the SDK, so that they
+    The arguments are the descriptor of the control connection, the interpreter that tools see, libraries with commas
+    between them if it forks scripts, and the folders of the packages.  In covalt-git's own interpreter, tools find only the standard library, pydantic and the SDK, so that they
     cannot come to depend on packages that covalt-git happens to use.
     """
     # What is imported stays: garbage collection would find little, and touch memory that the forks share.
@@ -60,9 +60,14 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     if sys.flags.no_site:
         _pose_as(Path(sys.argv[2]))
-    sys.meta_path.insert(0, _OurPackages([Path(folder) for folder in sys.argv[3:]]))
+    sys.meta_path.insert(0, _OurPackages([Path(folder) for folder in sys.argv[4:]]))
     fork_server = import_module("covalt_git.runtime.processes.fork_server")
-    if not sys.flags.no_site:
+    if libraries := sys.argv[3]:
+        # Of scripts, whose process would need 40 ms for each.
+        for name in libraries.split(","):
+            import_module(name)
+        _hide_packages()
+    elif not sys.flags.no_site:
         _import_sdk()
     gc.freeze()  # a collection in a fork would write to the objects of these pages, and so copy them
     gc.enable()
@@ -80,11 +85,14 @@ def _import_sdk() -> None:
     """Import what every tool uses, then hide our other packages."""
     sdk = import_module("covalt_toolset")
     import_module("docstring_parser")  # the SDK imports it only when it reads a docstring
-    site = import_module("site")
-    installed = site.getsitepackages()
-    sys.path[:] = [folder for folder in sys.path if folder not in installed]
+    _hide_packages()
     # Pydantic imports more for its first schema, and looks for plugins.
     sdk.describe(_pose_as)
+
+
+def _hide_packages() -> None:
+    installed = import_module("site").getsitepackages()
+    sys.path[:] = [folder for folder in sys.path if folder not in installed]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 It reads and writes lines of JSON over one socket.  The first line has the script; each further one has replies to
 calls.  The process answers each line with a step: the calls that the script issued, what it printed, and its end.
+The first line also has the answers to the calls of an earlier run, which need no exchange each.
 It makes no call itself, and has neither a network nor a folder.
 """
 
@@ -60,6 +61,7 @@ class Script:
         self._unanswered: set[int] = set()
         self._end: dict[str, Any] | None = None
         self._faults: dict[str, str] = {}
+        self._known: dict[int, dict[str, Any]] = {}
 
     @property
     def calls_left(self) -> int:
@@ -144,16 +146,32 @@ class Script:
             interpreter.check(first["text"])
             self._end = self._end or {"value": None}
         else:
+            self._known = {reply["index"]: reply for reply in first["replies"]}
             interpreter.begin(first["text"], first["args"], first["started_ms"], first["seed"])
+        self._settle_known(interpreter)
         self.send_step()
         for message in lines:
-            # One after another: which replies come together must not decide what the script does next.
-            for reply in message["replies"]:
-                self._unanswered.discard(reply["index"])
-                if self._end is None:
-                    interpreter.settle(reply["index"], reply["value"], reply["error"])
+            self._settle(interpreter, {reply["index"]: reply for reply in message["replies"]})
+            self._settle_known(interpreter)
             self.send_step()
         os._exit(0)
+
+    def _settle(self, interpreter: Interpreter, replies: dict[int, dict[str, Any]]) -> None:
+        """Pass replies to the interpreter, with those of the earlier run to the calls between them."""
+        # One after another: which replies come together must not decide what the script does next.
+        for index in sorted(self._unanswered):
+            reply = replies.get(index) or self._known.get(index)
+            if reply is None:
+                break
+            self._unanswered.discard(index)
+            if self._end is None:
+                interpreter.settle(index, reply["value"], reply["error"])
+
+    def _settle_known(self, interpreter: Interpreter) -> None:
+        """Run on as long as the earlier run has replies to all calls that were issued together."""
+        # As there: with some of them missing, the caller makes these first, and the script gets all replies in order.
+        while self._unanswered and self._unanswered <= self._known.keys():
+            self._settle(interpreter, {})
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         rest = bytearray()

@@ -134,7 +134,9 @@ class ScriptSpec(NamedTuple):
             "packages": self.packages,
             "run_limits": RunLimits(memory_mb=memory, processes=_PROCESSES, file_mb=1)._asdict(),
         }
-        return pool.shared().start().open_script(request)
+        # With what is installed, so that one server is enough for both languages.
+        libraries = tuple(name for name in _MODULES.values() if importlib.util.find_spec(name))
+        return pool.shared().start(libraries=libraries).open_script(request)
 
 
 class Spares:
@@ -196,6 +198,7 @@ class ScriptProcess:
         level: the sandbox level; by default the strongest of this machine.
         warm: whether a process for the next script is started when this one ends.
         checks: whether the syntax is only checked: the script ends at once, without a value.
+        known: replies of an earlier run, to the first calls; their calls come in :attr:`.Step.answered`, for a check.
 
     Raises:
         ScriptLanguageError: if scripts of the language do not run at the level, or its library is not installed.
@@ -210,18 +213,20 @@ class ScriptProcess:
         level: SandboxLevel | None = None,
         warm: bool = True,
         checks: bool = False,
+        known: Sequence[CallReply] = (),
     ) -> None:
         level = level or sandbox_levels.level()
         self._source = source
         self._limits = limits
         self._warm = warm
         self._checks = checks
+        self._known = {reply.index: reply for reply in known}
         self.spec = ScriptSpec(source.language, level, limits, _packages(source.language, level))
         self._sandbox: pool.ScriptSandbox | None = None
         self._issued = 0
         self._pending: set[int] = set()
         self._held: dict[int, CallReply] = {}
-        self._fault_codes: set[str] = set()
+        self._fault_codes = {reply.error.code for reply in known if reply.error is not None}
         self._end: ScriptEnd | None = None
         self._closing = threading.Lock()
         self._time_left_s = limits.time_s * _SLOWER + _LATE_S
@@ -298,6 +303,7 @@ class ScriptProcess:
 
     def _begin(self) -> bytes | str:
         source = self._source._asdict() | {"checks": self._checks}
+        source |= _replies([*self._known.values()])
         del source["language"]
         line: bytes | str = ""
         # A spare process may have waited too long, and the fork server may have been killed, also that of the first new
@@ -376,11 +382,13 @@ class ScriptProcess:
             ScriptCall(index, call.path, storable(call.arguments).value, call.line)
             for index, call in enumerate(step.calls, self._issued)
         )
-        self._issued += len(calls)
+        self._issued += len(step.calls)
+        answered = tuple(call for call in calls if call.index in self._known)
+        calls = tuple(call for call in calls if call.index not in self._known)
         self._pending.update(call.index for call in calls)
         logs = tuple(ScriptLog(level, storable(message).value) for level, message in step.logs)
         end = None if step.end is None else self._ended(step.end)
-        return Step(calls, logs, end)
+        return Step(calls, logs, end, answered)
 
     def _ended(self, end: _End) -> ScriptEnd:
         failure = end.error

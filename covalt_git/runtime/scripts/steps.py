@@ -95,12 +95,14 @@ class ScriptEnd(NamedTuple):
 class Step(NamedTuple):
     """What a script did until it needed a reply: the calls that it issued, in order, or its end.
 
-    A step can have neither: if the script waits for other replies, or for those of calls before them.
+    A step can have neither: if the script waits for other replies, or for those of calls before them.  ``answered`` are
+    calls to which the process had replies of an earlier run; whether they are the same calls is the caller's to check.
     """
 
     calls: tuple[ScriptCall, ...] = ()
     logs: tuple[ScriptLog, ...] = ()
     end: ScriptEnd | None = None
+    answered: tuple[ScriptCall, ...] = ()
 
 
 CODES: Final = (
