@@ -183,12 +183,12 @@ def passwords(text: str, *, is_list: bool = False) -> list[Password]:
     A list is a connection string if it has other keys of its family, as ``Server``.  With ``is_list`` the whole text is
     the value of a setting, so a list with semicolons needs no other keys.
     """
-    found = sorted(
+    candidates = sorted(
         chain(_logins(text), _values(text, is_list=is_list)), key=lambda one: (one.start, -one.end)
     )
     ends = 0
     apart = []
-    for password in found:
+    for password in candidates:
         if password.start >= ends:
             apart.append(password)
             ends = password.end
@@ -212,15 +212,15 @@ def _values(text: str, *, is_list: bool) -> Iterator[Password]:
     }
     sections: dict[int, bool] = {}
     line = _Line(text, 0, 0, sections)
-    done = -1
+    last_end = -1
     for sign in sorted(signs):
-        if sign < done:
+        if sign < last_end:
             continue
         if sign >= line.end:
             line = _line_at(text, sign, sections)
         password = _value(line, sign, is_list=is_list)
         if password is not None:
-            done = password.end
+            last_end = password.end
             yield password
 
 
@@ -267,27 +267,27 @@ def _value(line: _Line, sign: int, *, is_list: bool) -> Password | None:
 def _family(line: _Line, key: re.Match[str], sign: int, *, is_list: bool) -> str:
     """Return the separator of the list that a key belongs to; empty if the list is no connection string."""
     text = line.text
-    before = text[key.start() - 1] if key.start() > line.start else ""
+    separator = text[key.start() - 1] if key.start() > line.start else ""
     words = key[0].split()
-    if before and before in "?&":
+    if separator and separator in "?&":
         if not is_password(key[0]) or not line.has(line.urls, sign, after=False):
             return ""
         return "?" if line.has(line.drivers, sign, after=False) else "&"
-    if before in {",", "/"} and line.has(line.commas, sign):
+    if separator in {",", "/"} and line.has(line.commas, sign):
         return ","
     is_whole = is_list and line.list_start >= 0
-    if before == ";":
+    if separator == ";":
         is_code = _CODE.match(key[0]) is not None
         is_url = is_password(key[0]) and line.has(line.urls, sign, after=False)
         is_shown = is_url or line.has(line.semicolons, sign)
         return ";" if is_whole or (is_shown and not is_code) else ""
-    if not before and _is_in_section(line):
+    if not separator and _is_in_section(line):
         return "\n"
     if is_whole and key.start() == line.list_start:
         return ";"
     if line.has(line.firsts, sign) and not _CODE.match(key[0]):
         return ";"
-    is_after_blank = len(words) > 1 or key[0][:1].isspace() or not before or before in "\"'`="
+    is_after_blank = len(words) > 1 or key[0][:1].isspace() or not separator or separator in "\"'`="
     is_of_blanks = _SECRET_KEY.search(plain_name(words[-1])) is not None and is_after_blank
     return " " if is_of_blanks and line.has(line.blanks, sign) else ""
 

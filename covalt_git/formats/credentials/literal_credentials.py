@@ -255,8 +255,8 @@ class _Replacer:
             if _is_setting(place) and any(_has_rest(text, reference) for reference in written):
                 # A part of a credential of a form that nothing here knows: all of the text becomes the secret.
                 flag = credential_patterns.WHOLE_FLAG.match(value)
-                before = flag["before"] if flag else ""
-                text = before + self._reference(value.removeprefix(before), place.key, place)
+                prefix = flag["before"] if flag else ""
+                text = prefix + self._reference(value.removeprefix(prefix), place.key, place)
             if text != value:
                 self.texts[place.loc] = text
 
@@ -460,8 +460,8 @@ def _passwords_of_lists(text: str, place: _Place) -> Iterator[tuple[str, str, st
             continue
         if is_literal(password.text) and (not password.is_placeholder or is_token(password.text)):
             name = _password_name(place) if is_password(password.key) else password.key
-            before = text[password.key_start : password.start]
-            yield before, text[password.start : password.end], name
+            key_text = text[password.key_start : password.start]
+            yield key_text, text[password.start : password.end], name
 
 
 def _keys_in_path(url: str) -> Iterator[tuple[str, str, str]]:
