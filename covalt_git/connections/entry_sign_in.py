@@ -20,7 +20,6 @@ from mcp.shared.auth import OAuthMetadata
 from oauthlib.oauth2 import OAuth2Error, WebApplicationClient
 from pydantic import ValidationError
 
-from covalt_git.access.grants import GrantNeededError, rule_of
 from covalt_git.connections.entry_tokens import token_in
 from covalt_git.connections.errors import first_cause
 from covalt_git.connections.login_reach import LoginReach, SignInFailedError, plain_words
@@ -32,7 +31,6 @@ from covalt_git.errors import CovaltError, failure_text
 from covalt_git.hosts import HostRule, Reach, is_loopback, origin_of
 from covalt_git.http_client.oauth_requests import MOST_BYTES
 from covalt_git.http_client.transport import mcp_http_client, why_unreachable
-from covalt_git.templating.references import Reference, split
 from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
@@ -132,10 +130,13 @@ class _SignIn:
         first = entry.url("authorize_url") or entry.url("issuer") or ""
         self._reach = LoginReach(self.may.reach, is_loopback(origin_of(first)[0].host))
         endpoints = await self._endpoints()
+        # They get the token, or the code for it, and are not where the user signs in.
+        for url in entry.other_token_urls:
+            self.may.check_secrets(origin_of(url)[0], [entry.reference_name])
         choice = self._client()
         client_id = choice.client_id or ""
         if choice.secret_name is not None:
-            self._check_secret(choice.secret_name, endpoints.token)
+            self.may.check_secrets(origin_of(endpoints.token)[0], [choice.secret_name])
             self._secret = secret_of(choice.secret_name)
         client = WebApplicationClient(client_id)
         verifier = client.create_code_verifier(_VERIFIER)
@@ -199,20 +200,9 @@ class _SignIn:
                 f"the entry {self.entry.id!r} has no client_id: register a client at {registered}",
                 hint=f"covalt-git auth login {_shown(self.name)} --client-id ID",
             )
-        client_id = "".join(
-            secret_of(piece.name) if isinstance(piece, Reference) else piece
-            for piece in split(self.entry.client_id)
+        return ClientChoice(
+            client_id=self.entry.client_id, secret_name=self.entry.client_secret_name
         )
-        return ClientChoice(client_id=client_id, secret_name=self.entry.client_secret_name)
-
-    def _check_secret(self, secret: str, url: str) -> None:
-        # The toolset names the secret and the URL: without the grant, a sign-in could send any secret anywhere.
-        origin, _ = origin_of(url)
-        if not self.may.secrets.get(secret, Reach()).covers(origin):
-            raise GrantNeededError(
-                f"the toolset {self.name.toolset_id!r} may not send the secret {secret!r} to {origin.shown_host}",
-                hint=f"covalt-git grant add {self.name.toolset_id} secret {secret} {rule_of(origin)}",
-            )
 
     async def _endpoints(self) -> Endpoints:
         """Return the URLs of the entry, of its provider or of its issuer's metadata, all checked.
@@ -361,7 +351,7 @@ class _SignIn:
             scope=" ".join(self.entry.effective_scopes) or None,
             signed_in_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
-        async with post_form(draft, endpoints.token, form, self.may.reach) as response:
+        async with post_form(draft, endpoints.token, form, self.may.reach, self.may) as response:
             body = await answer_of(draft, response)
         return with_token(draft, token_in(draft, body))
 

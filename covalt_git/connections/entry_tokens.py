@@ -7,10 +7,12 @@ that changed needs another one.  All principals of a server use it.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from covalt_git.access.grants import Granted
 from covalt_git.connections.definition import Name
-from covalt_git.connections.token_store import SignInFile, SignInNeededError
+from covalt_git.connections.token_store import SignInFile, SignInFileError, SignInNeededError
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 
@@ -36,9 +38,9 @@ class ToolsetSignIns:
     """The entries of ``auth`` of one toolset with the tokens of their sign-ins, for one call."""
 
     def __init__(
-        self, root: Path, toolset_id: str, entries: Iterable[Auth], reach: Reach | None = None
+        self, root: Path, toolset_id: str, entries: Iterable[Auth], may: Granted | None = None
     ) -> None:
-        self._root, self._toolset_id, self._reach = root, toolset_id, reach
+        self._root, self._toolset_id, self._may = root, toolset_id, may
         self.entries = {entry.reference_name: entry for entry in entries if entry.is_sign_in}
         self._why = ""
 
@@ -46,6 +48,15 @@ class ToolsetSignIns:
         """Return the file of a sign-in."""
         entry = self.entries[name]
         return SignInFile.of(Name(self._root, self._toolset_id, name), entry.digest)
+
+    def stored_values(self) -> list[str]:
+        """Return all tokens that are stored, to mask: a tool may have kept one of an earlier call."""
+        values: list[str] = []
+        for name in self.entries:
+            with suppress(SignInFileError):  # its tokens are not sent either
+                stored = self.file(name).read()
+                values += stored.secrets if stored is not None else ()
+        return values
 
     def token(self, name: str) -> str | None:
         """Return the token for the entry ``auth:ID``, refreshed if it expires soon; None without a sign-in.
@@ -98,7 +109,11 @@ class ToolsetSignIns:
 
         async def refresh() -> tuple[str, str]:
             tokens = StoredTokens(
-                Name(self._root, self._toolset_id, name), entry.digest, self._reach, token_in
+                Name(self._root, self._toolset_id, name),
+                entry.digest,
+                self._may.reach if self._may else None,
+                token_in,
+                self._may or Granted(self._toolset_id),
             )
             token = await (tokens.current() if refused is None else tokens.refresh(refused))
             return token, tokens.why

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
+from covalt_git.access.grants import Granted
 from covalt_git.calls.servers import mcp_calls
 from covalt_git.connections.definition import Name
 from covalt_git.connections.token_store import ClientChoice, stored_logins
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
 from covalt_git.grants.status import acting_grants
+from covalt_git.hosts import origin_of
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, invalid_field, operation
@@ -159,8 +161,9 @@ def _sign_in(
     """Sign in to an entry of auth; without a browser, the address that another one ended at is read too."""
     from covalt_git.connections.entry_sign_in import SignInOptions, sign_in_to  # noqa: PLC0415 - it loads the SDK
 
-    hosts = ", ".join(entry.effective_hosts)
-    context.report(f"{toolset.id}/{entry.id}: the token will be sent to {hosts} only")
+    hosts = [*entry.effective_hosts, *(str(origin_of(url)[0]) for url in entry.other_token_urls)]
+    where = ", ".join(dict.fromkeys(hosts))
+    context.report(f"{toolset.id}/{entry.id}: the token will be sent to {where} only")
     options = SignInOptions(
         choice=_choice(request),
         port=request.port,
@@ -202,17 +205,36 @@ def log_out(context: Context, request: LogOut) -> LoggedOut:
     from covalt_git.connections.oauth_logout import sign_out  # noqa: PLC0415 - it loads the SDK
 
     project = context.project
-    toolset, entry = _entry(project.root, request.server)
-    server = request.server if entry is None else f"{toolset.id}/{entry.id}"
-    logins = [entry for entry in stored_logins(project.root) if _name(entry[1]) == server]
+    server = request.server
+    try:
+        toolset, entry = _entry(project.root, server)
+        stored_id = server.partition("/")[2] if entry is None else entry.reference_name
+        server = server if entry is None else f"{toolset.id}/{entry.id}"
+        logins = [
+            login
+            for login in stored_logins(project.root)
+            if (login[1].toolset_id, login[1].server_id) == (toolset.id, stored_id)
+        ]
+    except CovaltError:
+        # What the project declares no longer can still be signed out of.
+        logins = [login for login in stored_logins(project.root) if _name(login[1]) == server]
     wrong = []
     for file, stored in logins:
         # Tokens are revoked with the hosts of the grant only. Without them, or if the server fails, they are still
         # deleted here.
-        why = sign_out(file, _granted(project, server))
+        may = _grants_of(project.root, stored) if stored.server_id.startswith(AUTH) else None
+        why = sign_out(file, _granted(project, server), may)
         if why:
             wrong.append(f"{stored.issuer} did not revoke its tokens: {why}")
     return LoggedOut(server=server, was_signed_in=bool(logins), not_taken_back=tuple(wrong))
+
+
+def _grants_of(root: Path, stored: StoredLogin) -> Granted:
+    """Return the grants of the toolset of a sign-in; none if it does not exist any more."""
+    try:
+        return acting_grants(find_toolset(root, stored.toolset_id))
+    except CovaltError:
+        return Granted(stored.toolset_id)
 
 
 def expiry_text(stored: StoredLogin) -> str | None:

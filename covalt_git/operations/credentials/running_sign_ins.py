@@ -175,7 +175,10 @@ def _state(context: Context, toolset: Toolset, entry: Auth) -> SignInState:
         server=server,
         provider=entry.preset.name if entry.preset else str(origin_of(issuer)[0]),
         scopes=entry.effective_scopes,
-        hosts=entry.effective_hosts,
+        hosts=(
+            *entry.effective_hosts,
+            *dict.fromkeys(str(origin_of(url)[0]) for url in entry.other_token_urls),
+        ),
         state="waiting" if is_waiting else "none" if stored is None else "signed_in",
         expires_at=expiry_text(stored) if stored else None,
         renewable=stored is not None and stored.refresh_token is not None,
