@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import threading
 from dataclasses import dataclass, field
@@ -24,7 +25,13 @@ from covalt_git.connections.entry_tokens import token_in
 from covalt_git.connections.errors import first_cause
 from covalt_git.connections.login_reach import LoginReach, SignInFailedError, plain_words
 from covalt_git.connections.oauth_callback import Callback
-from covalt_git.connections.token_refresh import answer_of, post_form, secret_of, with_token
+from covalt_git.connections.token_refresh import (
+    RefreshError,
+    answer_of,
+    post_form,
+    secret_of,
+    with_token,
+)
 from covalt_git.connections.token_store import ClientChoice, SignInFile, StoredLogin
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError, failure_text
@@ -69,12 +76,14 @@ class SignInOptions(NamedTuple):
         port: the port of the redirect URL; 0 chooses an available one.
         read_address: reads the address that a browser of another machine ended at; None if the browser is on this one.
         wait_s: the time limit in seconds.
+        report: reports that an address was not the expected one.
     """
 
     choice: ClientChoice | None = None
     port: int = 0
     read_address: Callable[[], str] | None = None
     wait_s: float = WAIT_S
+    report: Callable[[str], None] = lambda _: None
 
 
 def sign_in_to(
@@ -286,7 +295,9 @@ class _SignIn:
         except OSError as error:
             if self.options.port and error.errno is not None:
                 raise SignInFailedError(
-                    f"the port {self.options.port} of the redirect URL cannot be used: {failure_text(error)}"
+                    f"the port {self.options.port} of the redirect URL cannot be used:"
+                    f" {os.strerror(error.errno).lower()}",
+                    hint="choose another --port, or none",
                 ) from None
             raise
 
@@ -298,11 +309,20 @@ class _SignIn:
         loop = asyncio.get_running_loop()
 
         def read_until_accepted() -> None:
-            with contextlib.suppress(EOFError, RuntimeError):
+            with contextlib.suppress(RuntimeError):  # of a loop that is closed
                 while True:
-                    pasting = asyncio.run_coroutine_threadsafe(_paste(callback, read()), loop)
-                    if pasting.result():
+                    try:
+                        address = read()
+                    except EOFError:
+                        self.options.report(
+                            "the input has ended: only a redirect completes the sign-in"
+                        )
                         return
+                    if asyncio.run_coroutine_threadsafe(_paste(callback, address), loop).result():
+                        return
+                    self.options.report(
+                        f"this is not the address that the sign-in ends at: {callback.url}?code=...&state=..."
+                    )
 
         # A daemon: a read of a terminal cannot be cancelled, and the redirect may arrive by a browser here.
         threading.Thread(target=read_until_accepted, daemon=True).start()
@@ -316,7 +336,10 @@ class _SignIn:
         issuer = fields.get("iss")
         expected = endpoints.issuer or str(origin_of(endpoints.authorize)[0])
         if issuer is not None and issuer != expected:
-            raise SignInFailedError(f"another issuer answered: {plain_words(issuer)}")
+            raise SignInFailedError(
+                f"another issuer answered: {plain_words(issuer)}, not {expected}",
+                hint="sign in again; if that is the provider's issuer, write it as issuer in toolset.yaml",
+            )
         if "error" in fields:
             why = f"{fields['error']} {fields.get('error_description', '')}".strip()
             raise SignInFailedError(f"the provider refused it: {plain_words(why)}")
@@ -353,7 +376,12 @@ class _SignIn:
         )
         async with post_form(draft, endpoints.token, form, self.may.reach, self.may) as response:
             body = await answer_of(draft, response)
-        return with_token(draft, token_in(draft, body))
+        try:
+            return with_token(draft, token_in(draft, body))
+        except RefreshError:
+            raise SignInFailedError(
+                f"{endpoints.token} answered {response.status_code} without a valid token"
+            ) from None
 
 
 async def _paste(callback: Callback, address: str) -> bool:

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 
 from covalt_git.access.grants import Granted
 from covalt_git.connections.definition import Name
-from covalt_git.connections.token_store import SignInFile, SignInFileError, SignInNeededError
+from covalt_git.connections.token_store import (
+    SignInFile,
+    SignInFileError,
+    SignInNeededError,
+    stored_logins,
+)
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 
@@ -81,11 +86,20 @@ class ToolsetSignIns:
 
     def needed(self, name: str) -> SignInNeededError:
         """Return the error of a call that needs a sign-in."""
-        why = f": {self._why}" if self._why else ""
+        why = f": {self._why or self._why_not_stored(name)}".removesuffix(": ")
         where = f"{self._toolset_id}/{self.entries[name].id}"
         return SignInNeededError(
             f"the call needs a sign-in to {where}{why}", hint=f"covalt-git auth login {where}"
         )
+
+    def _why_not_stored(self, name: str) -> str:
+        """Return why an earlier sign-in to an entry does not count; "" if there is none."""
+        with suppress(SignInFileError):
+            if self.file(name).read() is None:
+                for _, stored in stored_logins(self._root):
+                    if (stored.toolset_id, stored.server_id) == (self._toolset_id, name):
+                        return "its entry in auth has changed since the last one"
+        return ""
 
     def check_hosts(self, names: Iterable[str], origin: WebOrigin) -> None:
         """Check that an origin may get the values of these entries.

@@ -107,6 +107,11 @@ class StoredLogin(StrictModel):
         return self.expires_at is not None and time.time() > self.expires_at - EARLY_S
 
     @property
+    def is_dead(self) -> bool:
+        """Whether the token has expired and cannot be renewed."""
+        return self.has_expired and self.refresh_token is None
+
+    @property
     def has_expired(self) -> bool:
         """Whether the token has expired by the clock of this machine."""
         return self.expires_at is not None and time.time() > self.expires_at

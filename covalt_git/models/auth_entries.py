@@ -10,7 +10,8 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from covalt_git.hosts import BadHostError, origin_of
+from covalt_git.errors import nearest_name
+from covalt_git.hosts import BadHostError, is_loopback, origin_of
 from covalt_git.json_values import canonical_json, with_texts
 from covalt_git.models.base import Id, StrictModel, Text, refusal
 from covalt_git.models.toolset_state import GrantedHost
@@ -128,16 +129,25 @@ class Auth(StrictModel):
             )
         if self.provider is not None and self.provider not in providers():
             names = ", ".join(providers())
+            near = nearest_name(self.provider, providers())
             raise refusal(
                 f"there is no provider {self.provider!r}",
-                f"write one of {names}; or authorize_url, token_url and hosts",
+                f"write {near}"
+                if near
+                else f"write one of {names}; or authorize_url, token_url and hosts",
                 at=("provider",),
             )
         for key in _URLS:
             try:
-                origin_of(getattr(self, key) or "https://example.com/")
+                origin, _ = origin_of(getattr(self, key) or "https://example.com/")
             except BadHostError as error:
                 raise refusal(error.message, error.hint or "write https://...", at=(key,)) from None
+            if origin.scheme != "https" and not is_loopback(origin.host):
+                raise refusal(
+                    f"{key!r} is not https: a code or a token could be read on the way",
+                    "write https://...",
+                    at=(key,),
+                )
         if (self.authorize_url is None) != (self.token_url is None):
             raise refusal(
                 "a sign-in has both 'authorize_url' and 'token_url'", "add the one that is missing"

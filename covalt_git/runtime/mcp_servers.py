@@ -143,11 +143,14 @@ def definition(
             f"{server.url!r} is not a URL once its references are filled in"
         ) from None
     rules = (HostRule.parse(rule_of(origin)), *may.reach.rules)
+    # Before anybody signs in for a server that may not get the token.
+    sign_ins = {piece.name for piece in references_of(server) if piece.place == "auth"}
+    may.check_secrets(origin, sorted(sign_ins))
     headers = settings(server.headers, lookup.in_header)
     lookup.check_hosts(origin)
     # The grant of the server covers the secrets whose names it showed. A sign-in has a grant of its own, as has the
     # secret that its entry names in its place, which a pull can change.
-    covered = {piece.name for piece in references_of(server) if piece.place != "auth"}
+    covered = {piece.name for piece in references_of(server)}
     may.check_secrets(origin, sorted(lookup.used.keys() - covered))
     return Definition(
         name,

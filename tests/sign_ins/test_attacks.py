@@ -26,6 +26,7 @@ def test_a_pull_that_names_another_secret_in_an_entry_gets_it_sent_nowhere(
     shop.edit("shop/toolset.yaml", 'version: "1"', 'version: "1"\nsecrets: [AWS_SECRET]')
     shop.edit("shop/toolset.yaml", "client_id: app", 'client_id: app\n    token: "${AWS_SECRET}"')
     monkeypatch.setenv("AWS_SECRET", "secret-of-the-user")
+    shop.cli("grant", "add", "shop", "--again", "--no-terminal", "test")
     seen = len(provider.seen())
 
     refused = shop.cli("source", "refresh", "shop/remote").stderr
