@@ -23,8 +23,8 @@ def check_unsandboxed(toolset: Toolset, grants: Iterable[WantedGrant]) -> list[W
     Raises:
         CovaltError: ``server_in_workspace``, if a program would get a path into the workspace without a sandbox.
     """
-    wanted = [*grants]
-    names = {grant.name for grant in wanted if grant.kind in {"process", "unsandboxed"}}
+    decisions = [*grants]
+    names = {grant.name for grant in decisions if grant.kind in {"process", "unsandboxed"}}
     for server in toolset.manifest.mcp_servers if toolset.manifest else ():
         if server.id not in names or server.command is None:
             continue
@@ -38,4 +38,4 @@ def check_unsandboxed(toolset: Toolset, grants: Iterable[WantedGrant]) -> list[W
                     code="server_in_workspace",
                     http_status=409,
                 )
-    return wanted
+    return decisions
