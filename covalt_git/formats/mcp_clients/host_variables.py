@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from covalt_git.formats.mcp_clients.hosts import Host
     from covalt_git.formats.model import Part
+    from covalt_git.json_values.pointer import Loc
 
 _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
 _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -66,6 +67,12 @@ def without_blanks(text: str) -> str:
     for variables in (_OF_CONTINUE, _INPUT):
         text = variables.sub(lambda variable: "".join(variable[0].split()), text)
     return text
+
+
+def has_bare_references(host: Host, loc: Loc) -> bool:
+    """Return whether a host replaces ``$NAME`` at a place of its file."""
+    is_header = host.headers in loc or (bool(loc) and loc[-1] in host.urls)
+    return (host.header_style if is_header and host.header_style else host.style) == "$NAME"
 
 
 def folder_variables(host: Host, text: str) -> list[re.Match[str]]:

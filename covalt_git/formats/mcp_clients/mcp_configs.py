@@ -199,6 +199,7 @@ def _format(host: Host) -> Format:
         secret_text=partial(host_variables.secret_text, host),
         elsewhere=partial(_elsewhere, host),
         is_host_config=True,
+        has_bare_references=partial(host_variables.has_bare_references, host),
         replaces_carried=bool(host.style),
         parts=host.path,
         # A plugin's file can have the form of a project's.
