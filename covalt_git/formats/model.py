@@ -313,7 +313,7 @@ class Format:
     other_source: str = ""
     check: Callable[[Any], list[tuple[Loc, str]]] = lambda _: []
     elsewhere: Callable[[Any], Mapping[str | int, str]] = lambda _: {}
-    other_form: tuple[str, str] | None = None
+    other_form: tuple[tuple[str, ...], str] | None = None
 
 
 def is_short(value: Any) -> bool:

@@ -17,7 +17,7 @@ from covalt_git.templating.references import Reference, malformed, references, s
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from covalt_git.formats.mcp_clients.hosts import Host
     from covalt_git.formats.model import Part
@@ -119,6 +119,14 @@ def to_reference(
     return _HOME.sub("${env:", "".join([*pieces, _escaped(text[end:])]))
 
 
+def with_values_of(variables: Mapping[str, str], convert: Callable[[str], str], text: str) -> str:
+    """Return a converted text with the values of a server's own variables in place of ``${NAME}``."""
+    return "".join(
+        variables.get(piece.name, piece.text) if isinstance(piece, Reference) else piece
+        for piece in split(convert(text))
+    )
+
+
 def plain_variables(host: Host, url: str, credentials: Collection[str]) -> str:
     """Return a URL in which a variable without the name of a credential is no secret, so that its host is reviewable.
 
@@ -153,7 +161,8 @@ def from_reference(host: Host, part: Part) -> str:
     defaults = {
         reference.name: reference.default for reference in named if reference.default is not None
     }
-    is_header = len(part.loc) > 1 and part.loc[-2] == "headers"
+    # Goose replaces variables in a server's URL too, and in nothing else.
+    is_header = "url" in part.loc[-1:] or (len(part.loc) > 1 and part.loc[-2] == "headers")
     style = host.header_style if is_header and host.header_style else host.style
     if names and not style:
         listed = ", ".join(_with_default(name, defaults) for name in dict.fromkeys(names))

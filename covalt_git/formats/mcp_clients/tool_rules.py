@@ -265,6 +265,12 @@ def _rules(
             if isinstance(item, str) and item:
                 name = f"{_prefixes(host, item)[0]}*" if place.lists_servers else item
                 yield _Rule((*loc, at), name, place.action)
+            elif isinstance(item, dict) and place.name and isinstance(item.get(place.name), str):
+                pattern = item[place.name]
+                if item.get(place.calls, "*") == "*":
+                    yield from _rule((*loc, at), pattern, item.get(place.key), owner)
+                else:
+                    yield _Rule((*loc, at), pattern, _PART, owner)
         for name, item in rules.items() if isinstance(rules, dict) else ():
             if not isinstance(item, dict):
                 yield from _rule((*loc, name), start + name, item, owner)

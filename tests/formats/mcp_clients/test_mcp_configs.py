@@ -363,9 +363,12 @@ def test_a_server_that_only_its_host_can_start_is_left_out_and_the_others_conver
     content = json.dumps(
         functools.reduce(lambda value, key: {key: value}, host.path[::-1], entries)
     )
-    result = laws.converted(content.encode(), source, TOOLSET)
+    rules = {"tools": {"*": False}} if name == "opencode" else {}
+    result = laws.converted(laws.as_json(json.loads(content) | rules), source, TOOLSET)
     (lost,) = result.lost
 
+    # A rule is not about a server that is left out.
+    assert not any("'b'" in note.message for note in result.notes)
     assert lost.pointer == f"/{host.path[0]}/{0 if host.lists_servers else 'b'}"
     assert lost.reason.startswith("left out: 1:")
     assert reason in lost.reason
@@ -739,6 +742,8 @@ def test_numbers_and_null_are_variables_of_vscode(
         ("cursor", "auth", False, "the login of the client"),
         ("gemini-cli", "oauth", False, "the login of the client"),
         ("codex", "scopes", False, "the login of the client"),
+        ("goose", "client_id", False, "the login of the client"),
+        ("goose", "socket", False, "not by a socket"),
         ("continue", "apiKey", False, "the login of the client"),
         ("vscode", "sandbox", False, "the limits that the client sets"),
     ],
@@ -794,6 +799,28 @@ def test_a_call_for_which_codex_asks_its_user_needs_a_confirmation(
     assert toolset["mcp_servers"][0].get("requires_confirmation") is of_server
     overrides = [{"tool_id": "a:rm", **override}] if override else []
     assert toolset.get("tool_overrides", []) == overrides
+    (written,) = laws.converted(stored, TOOLSET, codex, "toolset.yaml").files.values()
+    assert tomllib.loads(written.decode()) == tomllib.loads(content.decode())
+
+
+def test_variables_and_approvals_of_codex_in_their_longer_forms_have_an_effect_or_a_message() -> (
+    None
+):
+    content = b"""[mcp_servers.b]
+command = "b"
+env_vars = ["A_KEY", {name = "B_KEY"}, {name = "C_KEY", source = "remote"}]
+default_tools_approval_mode = "writes"
+"""
+    codex = recognition.find_format("codex")
+    done = laws.converted(content, codex, TOOLSET, "x.toml")
+    stored = done.files["toolset.yaml"]
+    (server,) = yaml_text.load(stored, "t").data["mcp_servers"]
+
+    assert server["env"] == {name: f"${{env:{name}}}" for name in ("A_KEY", "B_KEY", "C_KEY")}
+    assert {loss.pointer: loss.reason.partition(":")[0] for loss in done.lost} == {
+        "/mcp_servers/b/default_tools_approval_mode": "Codex asks its user before calls that write",
+        "/mcp_servers/b/env_vars/2/source": "Codex reads this variable on the machine of the task, the toolset on this machine",
+    }
     (written,) = laws.converted(stored, TOOLSET, codex, "toolset.yaml").files.values()
     assert tomllib.loads(written.decode()) == tomllib.loads(content.decode())
 
@@ -941,6 +968,32 @@ mcp_servers: [{id: a, command: x, args: [$workspace/b, $$workspace]}]
     ]
 
 
+def test_goose_replaces_variables_in_the_url_and_the_headers_of_a_server() -> None:
+    far = {
+        "type": "streamable_http",
+        "name": "far",
+        "uri": "https://far.example/$REGION/mcp?apikey=$FAR_KEY",
+        "headers": {"X-Key": "$FAR_KEY", "X-Region": "${REGION}", "X-Other": "a$5"},
+        "env_keys": ["FAR_KEY"],
+        "envs": {"REGION": "eu"},
+        "client_id": "abc",
+        "client_secret_key": "FAR_SECRET",
+    }
+    content = laws.as_json({"extensions": {"far": {**far, "enabled": True, "timeout": 60}}})
+    goose = recognition.find_format("goose")
+    done = laws.converted(content, goose, TOOLSET)
+    stored = done.files["toolset.yaml"]
+    toolset = yaml_text.load(stored, "t").data
+    (server,) = toolset["mcp_servers"]
+
+    assert server["url"] == "https://far.example/eu/mcp?apikey=${FAR_KEY}"
+    assert server["headers"] == {"X-Key": "${FAR_KEY}", "X-Region": "eu", "X-Other": "a$$5"}
+    assert toolset["secrets"] == ["FAR_KEY"]
+    assert not any("credential" in note.message for note in done.notes)
+    (written,) = laws.converted(stored, TOOLSET, goose, "toolset.yaml").files.values()
+    assert yaml_text.load(written, "g").data == json.loads(content)
+
+
 def test_goose_gets_secrets_by_name_and_continue_a_list() -> None:
     done = laws.converted(SERVERS, TOOLSET, recognition.find_format("goose"), "toolset.yaml")
     goose = yaml_text.load(done.files["goose/config.yaml"], "t").data["extensions"]
@@ -1019,6 +1072,27 @@ PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}
             "choice of 'x' among the tools of 'a'",
         ),
         ("opencode", {"permission": {"a_rm": {"*": "deny", "x": "allow"}}}, {}, OFF, "some calls"),
+        (
+            "opencode-v2",
+            {"permissions": [{"action": "a_rm", "resource": "*", "effect": "deny"}]},
+            {},
+            OFF,
+            "",
+        ),
+        (
+            "opencode-v2",
+            {"permissions": [{"action": "a_*", "resource": "*", "effect": "ask"}]},
+            {"requires_confirmation": True},
+            [],
+            "",
+        ),
+        (
+            "opencode-v2",
+            {"permissions": [{"action": "a_rm", "resource": "x", "effect": "deny"}]},
+            {},
+            [],
+            "some calls",
+        ),
         ("gemini-cli", {"tools": {"exclude": ["mcp_a_rm", "glob"]}}, {}, OFF, ""),
         ("gemini-cli", {"excludeTools": ["a__rm"]}, {}, OFF, ""),
         (
@@ -1138,6 +1212,12 @@ def test_a_placeholder_for_a_credential_becomes_a_secret_and_others_stay() -> No
         ("cursor", {"timeout": 300}, "set limits.timeout_s in covalt.yaml"),
         ("continue", {"requestOptions": {"timeout": 30}}, "set limits.timeout_s in covalt.yaml"),
         ("continue", {"connectionTimeout": 5000}, "connectionTimeout has no effect"),
+        (
+            "opencode-v2",
+            {"timeout": {"execution": 600000}},
+            "set limits.timeout_s: 600 in covalt.yaml",
+        ),
+        ("opencode-v2", {"timeout": {"catalog": 5000}}, "catalog has no effect"),
     ],
 )
 def test_a_limit_of_time_of_a_client_has_a_note_with_the_limit_of_the_project(
@@ -1155,6 +1235,54 @@ def test_a_limit_of_time_of_a_client_has_a_note_with_the_limit_of_the_project(
     # A call that needs longer ends.
     assert bool(done.lost) == (": 600" in message)
     assert not laws.converted(text.encode(), source, recognition.find_format("cline"), path).notes
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "times", "said"),
+    [
+        ("goose", {}, [300, 200, 30], [(300, False), (300, False), (300, False)]),
+        ("goose", {}, [600, 300], [(600, True), (600, False)]),
+        ("zed", {"context_server_timeout": 120}, [None], [(120, True)]),
+        ("opencode", {"experimental": {"mcp_timeout": 90000}}, [30000], [(90, True), (90, False)]),
+    ],
+)
+def test_limits_of_time_of_a_file_do_not_contradict_each_other(
+    name: str, settings: Any, times: list[int | None], said: list[tuple[int, bool]]
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    start = {**host.defaults, host.command: ["x"] if host.lists_command else "x", "type": "stdio"}
+    servers = {
+        f"s{at}": {**start, **({} if time is None else {"timeout": time})}
+        for at, time in enumerate(times)
+    }
+    content = laws.as_json({**host.document(servers), **settings})
+    done = laws.converted(content, recognition.find_format(name), TOOLSET)
+    lines = [(note.message, False) for note in done.notes]
+    lines += [(loss.reason, True) for loss in done.lost]
+    limits = [
+        (int(match[1]), is_lost)
+        for text, is_lost in lines
+        if (match := re.search(r"limits\.timeout_s: (\d+)", text))
+    ]
+
+    assert sorted(limits) == sorted(said)
+
+
+@pytest.mark.parametrize("path", ["opencode.json", "opencode.jsonc", "x.json"])
+def test_the_servers_of_opencode_2_are_below_a_key_of_their_own(path: str) -> None:
+    remote = {"type": "remote", "url": "https://m.example/mcp", "headers": {"A": "Bearer {env:T}"}}
+    older = {"type": "local", "command": ["y"]}
+    content = json.dumps({"mcp": {"servers": {"rem": remote}, "old": older}}).encode()
+    source = recognition.recognize(documents.parse(content, path))
+    done = laws.converted(content, source, TOOLSET, path)
+    (server,) = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert source.name == "opencode-v2"
+    assert recognition.recognize(documents.parse(content, path), "opencode") is source
+    assert server["headers"] == {"A": "Bearer ${env:T}"}
+    assert [(loss.pointer, "older form" in loss.reason) for loss in done.lost] == [
+        ("/mcp/old", True)
+    ]
 
 
 @pytest.mark.parametrize(
