@@ -196,7 +196,9 @@ def _with_missed(
     result = dict(fates)
     said: set[Note] = set()
     for loc, values in inner.items():
-        carried_here = [item for item in values if fates[item] is None]
+        carried_here = [
+            item for item in values if fates[item] is None or (item == loc and not fates[item])
+        ]
         if not carried_here:
             continue
         said.add(missed[loc])

@@ -249,7 +249,10 @@ def test_servers_of_both_forms_of_opencode_are_imported(root: Path, cli: Cli, ke
 def test_settings_of_vscode_have_servers_too(root: Path, cli: Cli) -> None:
     settings = root.parent / "config/Code/User/settings.json"
     server = {"command": "npx", "args": ["files"], "env": {"FILES_KEY": "${input:files-key}"}}
-    inputs = [{"type": "promptString", "id": "files-key", "password": True}]
+    inputs = [
+        {"type": "promptString", "id": name, "password": True}
+        for name in ("other-key", "files-key")
+    ]
     write(settings, {"editor.tabSize": 2})
     assert json.loads(cli("mcp", "import", "--json")[1])["files"] == []
 

@@ -31,6 +31,7 @@ from covalt_git.formats.mcp_clients.hosts import (
     empty_lists,
     keys_of_off,
 )
+from covalt_git.formats.mcp_clients.process_variables import VARIABLES_OF_PROCESSES
 from covalt_git.formats.model import Note, Part, changed, unused, variable_name
 from covalt_git.models.project_config import DEFAULT_TIMEOUT_S
 from covalt_git.names import local_names, suggest_id
@@ -75,6 +76,17 @@ _WITHOUT_EFFECT: Final = {
 }
 """The keys of a server's login and limits in all hosts, because people copy entries, and what to do instead."""
 
+_OF_REQUESTS: Final = {
+    "proxy": "a toolset connects to servers without this proxy",
+    "noProxy": "a toolset connects to servers without a proxy",
+    **dict.fromkeys(
+        ("verifySsl", "caBundlePath", "clientCertificate"),
+        "a toolset checks the server's certificate with the authorities of this system, and has none of its own",
+    ),
+    "extraBodyProperties": "a toolset adds nothing to requests",
+}
+"""The settings of Continue for requests to a server, and what a toolset does instead."""
+
 _LOGINS_OF_ALL: Final[tuple[Any, ...]] = ("oauth", "dynamic_discovery", {"enabled": True})
 """Values of a login that ``covalt-git auth login`` does in the same way."""
 
@@ -107,6 +119,7 @@ _SEPARATOR: Final = re.compile(r";|(?<!\b[A-Za-z]):(?!//)")
 """Between the paths of a variable, but not after the drive of a path of Windows."""
 
 
+_CALLS: Final = re.compile(r"\(.*\)\Z", re.DOTALL)
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -120,7 +133,7 @@ def read(host: Host, document: Document, imported: Imported) -> None:
     # Other clients read files of VS Code too, and people copy its entries to them.
     around: Part = host.around(source)
     has_inputs = isinstance(around.peek("inputs"), list)
-    inputs = _read_inputs(toolset, around, imported) if has_inputs else {}
+    inputs = _read_inputs(toolset, around, servers, imported) if has_inputs else {}
     # Of one server of a file, only what concerns it is read of the rest.
     settings = document.value if document.file_value is None else document.file_value
     server_names = [name for name, server in servers if host.has_server(server.value)]
@@ -158,16 +171,29 @@ def read(host: Host, document: Document, imported: Imported) -> None:
         toolset.value["extensions"] = {host.name: {"names": odd}}
 
 
-def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, str]:
+def _input(name: str) -> str:
+    return f"${{input:{name}}}"
+
+
+def _read_inputs(
+    toolset: Node, source: Part, servers: Sequence[tuple[str, Part]], imported: Imported
+) -> dict[str, str]:
     """Return the references in place of ``${input:NAME}``; inputs for credentials become secrets."""
     others: dict[str, str] = {}
     variables = dict[str, str]()
+    users = {name: str([*texts(server.value)]) for name, server in servers}
     for part in source.parts("inputs"):
         name = part.peek("id") if isinstance(part.value, dict) else None
         if not isinstance(name, str):
             continue
+        variable = variable_name(name)
+        if variable in VARIABLES_OF_PROCESSES:
+            owner = next(
+                (owner for owner, texts_of in users.items() if _input(name) in texts_of), ""
+            )
+            variable = variable_name(owner or "input", name)
         # `api-key` and `api_key` are two values.
-        variable = variables.setdefault(name, unused(variable_name(name), variables.values(), "_"))
+        variable = variables.setdefault(name, unused(variable, variables.values(), "_"))
         default = part.peek("default")
         if part.peek("password") is True or is_secret(name):
             if variable != variable_name(name):
@@ -185,7 +211,7 @@ def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, s
             labels = [item.get("value") if isinstance(item, dict) else item for item in options]
             listed = " to " + " or ".join(map(repr, labels)) if labels else ""
             message = f"the client asks for this value: set the variable {variable} of the environment{shorten(listed, 200)}"
-            if any(f"${{input:{name}}}" in text for _, text in texts(source.value)):
+            if any(_input(name) in text for _, text in texts(source.value)):
                 imported.without_effect.append(Note(part.loc, message))
     return others
 
@@ -231,7 +257,8 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
                 message = f"{fate}: a server must load no code from the workspace, where tools write; put it into the toolset"
             else:
                 message = f"{variable[0]} is $workspace, the folder of the chat"
-            yield Note((*server.loc, *loc), message, is_lost=is_left_out)
+            # A script that no process can open ends the server's start.
+            yield Note((*server.loc, *loc), message, is_lost=is_left_out or loc in code)
 
 
 def _code_places(host: Host, server: JsonObject) -> frozenset[Loc]:
@@ -425,6 +452,14 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
         for key, message in _WITHOUT_EFFECT.items()
         if _says(server.peek(key)) and server.peek(key) is not False
     ]
+    requests = server.get(host.around_headers) if host.around_headers else None
+    if requests is not None:
+        imported.without_effect += [
+            Note(requests[key].loc, message, is_lost=True)
+            for key, message in _OF_REQUESTS.items()
+            if _says(requests.peek(key)) and (key, requests.peek(key)) != ("verifySsl", True)
+        ]
+    imported.without_effect += _ignored(host, server)
     for key, (name, unit) in host.settings.items():
         value = server.peek(key)
         is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
@@ -433,13 +468,24 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
         elif unit or not is_list or not value or name == DISABLED_TOOLS:
             continue
         if name == ENABLED_TOOLS:
-            offered = [tool for tool in value if tool not in _disabled(host, server)]
+            # Gemini CLI: `name(arguments)` is the tool, for some calls only.
+            names = dict.fromkeys(_CALLS.sub("", tool) for tool in value)
+            offered = [tool for tool in names if tool not in _disabled(host, server)]
             tools = ", ".join(map(repr, offered))
             accepted = f"only the tools {shorten(tools, 200)}" if offered else "no tool"
             message = f"{key} has no effect in a toolset: accept {accepted}"
             imported.without_effect.append(Note(server[key].loc, message, is_lost=True))
         imported.settings.setdefault(output.loc, {})[name] = value
         output.trace((name,), server[key].loc)
+
+
+def _ignored(host: Host, server: Part) -> Iterator[Note]:
+    """Yield a note for the command and each URL of a server that its host ignores, because it prefers another URL."""
+    key = host.url_key(server)
+    for other in (*host.urls, host.command) if key == host.prefers else ():
+        if other != key and other in server:
+            message = f"{host.title} connects to {key}, and ignores this value"
+            yield Note(server[other].loc, message, is_lost=True)
 
 
 def _misses(key: str, value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.http_texts import escaped
+from covalt_git.formats.mcp_clients.process_variables import VARIABLES_OF_PROCESSES
 from covalt_git.formats.model import variable_name
 from covalt_git.templating.references import Reference, malformed, references, split
 from covalt_git.text.display import shorten
@@ -27,7 +28,7 @@ _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
 _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _STYLES_WITH_DEFAULTS: Final = frozenset({"${NAME}", "${input:name}"})
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
-_OF_CONTINUE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][\w.-]*)\s*\}\}")
+_OF_CONTINUE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][\w./-]*)\s*\}\}")
 _PLACE = re.compile(
     r"\$(?:(?P<escaped>\$)|(?P<name>workspace|toolset)\b|\{(?P<braced>workspace|toolset)\})"
 )
@@ -59,7 +60,9 @@ _FOLDERS_OF_PROJECT: Final = frozenset(
 )
 """The folders that people write in files of Claude Code too, in which other names are those of its environment."""
 
-_HOME: Final = re.compile(r"(?<!\$)\$\{(?=(?:HOME|USERPROFILE)(?:\}|:-))")
+_OF_PROCESS: Final = re.compile(
+    rf"(?<!\$)\$\{{(?=(?:{'|'.join(sorted(VARIABLES_OF_PROCESSES))})(?:\}}|:-))"
+)
 
 
 def without_blanks(text: str) -> str:
@@ -115,8 +118,8 @@ def to_reference(
         other = folders.get(name, f"$${variable[0][1:]}")
         pieces += [_escaped(text[end : variable.start()]), other]
         end = variable.end()
-    # The home folder is no secret, in whatever form a host has variables.
-    return _HOME.sub("${env:", "".join([*pieces, _escaped(text[end:])]))
+    # The home folder is no secret, nor is the user's name, in whatever form a host has variables.
+    return _OF_PROCESS.sub("${env:", "".join([*pieces, _escaped(text[end:])]))
 
 
 def with_values_of(variables: Mapping[str, str], convert: Callable[[str], str], text: str) -> str:

@@ -117,6 +117,8 @@ class Host(NamedTuple):
         older_command: The keys that an object in place of the program has in older files, and those of the server.
         limits: The paths of limits of time for all servers, their common names, and the milliseconds in a unit.
         other_form: The path of the servers in the host's present form, if the file has it, and the host with that form.
+        sockets: How the URLs of sockets begin, to which only the host can connect.
+        prefers: The key of the URL to which the host connects if a server has a command or another URL too.
         elsewhere: The keys, and the values if only some count, by which a server without a command and a URL is one that
             only this host can start; and the reason.
     """
@@ -159,6 +161,8 @@ class Host(NamedTuple):
     older_command: Mapping[str, str] = MappingProxyType({})
     limits: tuple[tuple[tuple[str, ...], str, int], ...] = ()
     other_form: tuple[tuple[str, ...], str] | None = None
+    sockets: tuple[str, ...] = ()
+    prefers: str = ""
     elsewhere: tuple[Mapping[str, frozenset[str]], str] = (MappingProxyType({}), "")
 
     def document(self, servers: Any) -> Any:
@@ -213,11 +217,14 @@ class Host(NamedTuple):
         url = server[key]
         # No URL has blanks, but a variable in it can.
         url = without_blanks(url) if isinstance(url, str) else url
-        return self.command not in server and is_server_url(url)
+        return (key == self.prefers or self.command not in server) and is_server_url(url)
 
     def why_elsewhere(self, server: Any) -> str:
         """Return why only this host can start a server that has no command and no URL; empty if it has one, or is wrong."""
         keys, reason = self.elsewhere
+        url = server.get(self.url_key(server) or "") if isinstance(server, dict) else None
+        if isinstance(url, str) and self.sockets and url.startswith(self.sockets):
+            return f"{self.title} connects to this server by a socket, a toolset at a URL of http or https only"
         if not isinstance(server, dict) or self.command in server or self.url_key(server):
             return ""
         is_own = any(
@@ -229,7 +236,7 @@ class Host(NamedTuple):
     def why_wrong(self, server: JsonObject) -> str:
         """Return why an entry is not an MCP server; empty if it is one."""
         key = self.url_key(server)
-        if self.has_server(server):
+        if self.has_server(server) or self.why_elsewhere(server):
             return ""
         if key is None:
             keys = [self.command, *self.urls]
@@ -297,14 +304,14 @@ HOSTS: Final = (
     Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
     Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True, tool_names=("mcp__{server}__",), rules=_RULES_OF_CLAUDE, settings={"timeout": ("call_timeout", 1)}),
     Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True, other_form=(("mcpServers",), "claude-code")),
-    Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
-    Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
+    Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True, sockets=("unix:", "pipe:")),
+    Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True, sockets=("unix:", "pipe:")),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", file_variable="${file:", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
     Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", file_variable="{file:", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE, settings={"timeout": ("call_timeout", 1)}, limits=_LIMITS_OF_OPENCODE[:1], other_form=(("mcp", "servers"), "opencode-v2"), elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
     Host("opencode-v2", "OpenCode 2", "opencode.json", ("mcp", "servers"), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("disabled", True), style="{env:NAME}", file_variable="{file:", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE_2, more=frozenset({"codemode", "timeout", "oauth"}), limits=_LIMITS_OF_OPENCODE),
     Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), approvals=("default_tools_approval_mode", "tools", "approval_mode"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
-    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": ""}, {"http": HTTP, "sse": "sse"}, style="$NAME", choices=(("mcp", "allowed", "excluded"), ("", "allowMCPServers", "excludeMCPServers")), tool_names=("mcp_{server}_", "mcp__{server}__", "{server}__"), rules=_RULES_OF_GEMINI, own_tools=frozenset(_TOOLS_OF_GEMINI.split()), more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
+    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": ""}, {"http": HTTP, "sse": "sse"}, style="$NAME", prefers="httpUrl", choices=(("mcp", "allowed", "excluded"), ("", "allowMCPServers", "excludeMCPServers")), tool_names=("mcp_{server}_", "mcp__{server}__", "{server}__"), rules=_RULES_OF_GEMINI, own_tools=frozenset(_TOOLS_OF_GEMINI.split()), more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
     Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, profiles=_PROFILES_OF_ZED, tool_names=("mcp:{server}:",), rules=_RULES_OF_ZED, limits=((("context_server_timeout",), "call_timeout", 1000),), older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
     Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
     Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}, elsewhere=({"uses": frozenset()}, "a block of the hub of Continue, which has the server's command: write it instead of uses")),

@@ -107,6 +107,11 @@ def read(host: Host, settings: Any, servers: Sequence[str]) -> tuple[list[ToolRu
             if asks:
                 message += f"; for {', '.join(map(repr, asks))} it asks first"
             notes.append(Note(of_server.loc, message))
+        if of_server is not None and of_server.action == ASK:
+            for rule, tool in common:
+                if rule.action == _ALLOW and _last(host, common, server, tool) is rule:
+                    message = f"{host.title} does not ask before calls of {tool!r}, the toolset does: its server needs it"
+                    notes.append(Note(rule.loc, message, is_lost=True))
         for rule, tool in common if not is_off else ():
             if tool == "?" and rule.action != _ALLOW:
                 fate = "disable" if rule.action == OFF else "require confirmation of"

@@ -350,6 +350,16 @@ def test_an_input_of_vscode_has_one_default_and_the_other_is_lost() -> None:
         ("zed", {"source": "extension"}, "an extension of Zed"),
         ("goose", {"name": "b", "type": "builtin"}, "runs in Goose itself"),
         ("opencode", {"enabled": True}, "another configuration of OpenCode"),
+        (
+            "vscode",
+            {"type": "http", "url": "unix:///run/a.sock"},
+            "connects to this server by a socket",
+        ),
+        (
+            "vscode",
+            {"type": "http", "url": "pipe:///pipe/a"},
+            "connects to this server by a socket",
+        ),
     ],
 )
 def test_a_server_that_only_its_host_can_start_is_left_out_and_the_others_converted(
@@ -744,6 +754,7 @@ def test_numbers_and_null_are_variables_of_vscode(
         ("codex", "scopes", False, "the login of the client"),
         ("goose", "client_id", False, "the login of the client"),
         ("goose", "socket", False, "not by a socket"),
+        ("gemini-cli", "includeTools(x)", False, "accept only the tools 'a.b', 'c'"),
         ("continue", "apiKey", False, "the login of the client"),
         ("vscode", "sandbox", False, "the limits that the client sets"),
     ],
@@ -752,7 +763,9 @@ def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
     name: str, key: str, *, overrides: bool, message: str
 ) -> None:
     (host,) = (item for item in HOSTS if item.name == name)
-    setting = ["a.b", "c"] if "ools" in key else {"scopes": ["read"]}
+    setting: Any = ["a.b", "c"] if "ools" in key else {"scopes": ["read"]}
+    if key.endswith("(x)"):  # only some calls of a tool
+        key, setting = key.removesuffix("(x)"), ["a.b(x)", "c"]
     server = {next(iter(host.urls)): "https://a.example/mcp", "type": "http", key: setting}
     value = host.document({"far": server})
     text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
@@ -868,6 +881,12 @@ def test_code_in_the_folder_of_the_editor_is_not_read_from_the_workspace() -> No
     toolset, notes = imported(servers)
     a, b, c, d = toolset["mcp_servers"]
 
+    content = laws.as_json({"servers": servers})
+    lost = laws.converted(content, recognition.find_format("vscode"), TOOLSET).lost
+    assert {loss.pointer for loss in lost} == {
+        *("/servers/a/args/0", "/servers/b/command", "/servers/c/args/1"),
+        "/servers/d/env/PYTHONPATH",
+    }
     assert a["args"] == ["$${workspaceFolder}/a.py", "${workspace}"]
     assert b["command"] == "$${workspaceRoot}/b"
     assert c["args"][1] == "$${cwd}"
@@ -899,6 +918,56 @@ def test_inputs_of_vscode_are_secrets_only_if_they_are_credentials() -> None:
         "V3": "${env:PROJECT_ROOT}",
         **plain,
     }
+
+
+def test_gemini_connects_to_the_url_that_it_prefers_and_knows_the_variables_of_its_process() -> (
+    None
+):
+    both = {"httpUrl": "https://e.example/mcp", "url": "https://e2.example/sse", "command": "e"}
+    near = {"command": "a", "args": ["${USER:-me}", "$HOME/x"]}
+    content = laws.as_json({"mcpServers": {"both": both, "near": near}})
+    done = laws.converted(content, recognition.find_format("gemini-cli"), TOOLSET)
+    first, second = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert first["url"] == "https://e.example/mcp"
+    assert "command" not in first
+    assert sorted(loss.pointer for loss in done.lost) == [
+        "/mcpServers/both/command",
+        "/mcpServers/both/url",
+    ]
+    assert second["args"] == ["${env:USER:-me}", "${env:HOME}/x"]
+
+
+def test_the_settings_of_requests_of_continue_are_lost_and_names_of_packages_are_secrets() -> None:
+    requests = {
+        "verifySsl": False,
+        "caBundlePath": "/x.pem",
+        "proxy": "http://p.example:3128",
+        "noProxy": ["a"],
+        "clientCertificate": {"cert": "c.pem", "key": "k.pem"},
+        "headers": {"K": "${{ secrets.org/pkg/K }}"},
+    }
+    server = {"name": "s", "type": "streamable-http", "url": "https://s.example/mcp"}
+    content = laws.as_json({"mcpServers": [{**server, "requestOptions": requests}]})
+    done = laws.converted(content, recognition.find_format("continue"), TOOLSET)
+    (far,) = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert far["headers"] == {"K": "${ORG_PKG_K}"}
+    assert {loss.pointer.rpartition("/")[2] for loss in done.lost} == {*requests} - {"headers"}
+
+
+def test_an_input_of_vscode_has_no_variable_that_processes_have() -> None:
+    inputs = [
+        {"type": "promptString", "id": "home", "default": "Bonn"},
+        {"type": "promptString", "id": "path"},
+        {"type": "promptString", "id": "user", "password": True},
+    ]
+    args = ["--city", "${input:home}", "--path", "${input:path}", "--user", "${input:user}"]
+    toolset, _ = imported({"weather": {"command": "x", "args": args}}, inputs=inputs)
+    values = toolset["mcp_servers"][0]["args"][1::2]
+
+    assert values == ["${env:WEATHER_HOME:-Bonn}", "${env:WEATHER_PATH}", "${WEATHER_USER}"]
+    assert toolset["secrets"] == ["WEATHER_USER"]
 
 
 def test_a_folder_in_a_setting_of_the_client_only_is_not_said_to_be_that_of_the_chat() -> None:
@@ -1056,6 +1125,20 @@ PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}
             "offers only 'mv' of 'a', which is disabled: enable it, and accept only these; for 'mv' it asks first",
         ),
         ("opencode", {"permission": "ask"}, {"requires_confirmation": True}, [], ""),
+        (
+            "zed",
+            {
+                "agent": {
+                    "tool_permissions": {
+                        "default": "confirm",
+                        "tools": {"mcp:a:c": {"default": "allow"}},
+                    }
+                }
+            },
+            {"requires_confirmation": True},
+            [],
+            "does not ask before calls of 'c'",
+        ),
         ("opencode", {"tools": {"a_r*": False}}, {}, [], "'a_r*' matches"),
         (
             "opencode",
