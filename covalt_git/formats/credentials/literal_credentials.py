@@ -431,7 +431,13 @@ class _Replacer:
                     yield written["before"], written["value"], "password"
         # Last: what a name announces has that name as its secret, not the key of the text.
         for token in self._tokens:
-            yield "", token, self._announced(place) or key
+            # The path in `{file:PATH}` is a part of a reference, which has to be replaced as a whole.
+            file = (
+                re.search(rf"\$?\{{(?:file:)?{re.escape(token)}\}}", text)
+                if "{file:" in text
+                else None
+            )
+            yield "", file[0] if file else token, self._announced(place) or key
 
     def _announced(self, place: _Place) -> str:
         """Return the first name of a text that says that a random value is a credential."""
