@@ -44,7 +44,7 @@ def login(*, no_browser: bool, **fields: Any) -> None:
 
     TOOLSET alone names its only entry. All agents and users of this project's server use your sign-in.
 
-    Example: covalt-git auth login my-service
+    Example: covalt-git auth login tickets/remote
     """
     row = ask_to_print(logins.log_in, browser=not no_browser, **fields)
     scope = f", with the scope {row.scope}" if row.scope else ""
@@ -78,7 +78,7 @@ def list_sign_ins() -> None:
 def logout(server: str) -> None:
     """Delete the sign-in for TOOLSET/ID, and have its tokens revoked.
 
-    Example: covalt-git auth logout my-service
+    Example: covalt-git auth logout tickets/remote
     """
     result = ask_to_print(logins.log_out, server=server)
     text = (

@@ -40,7 +40,8 @@ def list_tools(toolset: str | None) -> None:
     rows = [tool for group in listing.groups for tool in group.tools]
     if rows:
         output.table([_line(tool) for tool in rows], titles=_TITLES)
-        _print_reasons(rows)
+        usable = [group for group in listing.groups if group.sound and group.enabled]
+        _print_reasons([tool for group in usable for tool in group.tools])
     if all(tool.kind == "builtin" for tool in rows):
         opened = context().project
         if not warn_without_role(opened, opened.principal.role, "covalt-git --role ROLE tool list"):
@@ -55,10 +56,11 @@ def list_tools(toolset: str | None) -> None:
 
 
 def _print_reasons(rows: Sequence[tools.ToolRow]) -> None:
-    """Print the tools that cannot be called now, by the reason."""
+    """Print the tools that lack something that a user can give, such as a sign-in, by the reason."""
     reasons: dict[str, list[str]] = {}
     for tool in rows:
-        if tool.why_not:
+        # A reason with the name of the tool is its own state, which the user has chosen.
+        if tool.why_not and tool.tool_id not in tool.why_not:
             reasons.setdefault(tool.why_not, []).append(tool.tool_id)
     for why_not, names in reasons.items():
         rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""

@@ -1,7 +1,7 @@
 """Sign-in of a user for an entry of a toolset's ``auth``, with an authorization code and PKCE (RFC 6749, 7636, 8252).
 
 oauthlib writes and reads the messages.  This module decides where they go: to the URLs of the entry or of its provider,
-or to those that the metadata of its issuer names on the issuer's own origin (RFC 8414).  The project's owner registers
+or to the URLs that the metadata of its issuer names on the issuer's own origin (RFC 8414).  The project's owner registers
 the client.
 """
 

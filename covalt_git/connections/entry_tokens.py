@@ -93,7 +93,7 @@ class ToolsetSignIns:
         )
 
     def _why_not_stored(self, name: str) -> str:
-        """Return why an earlier sign-in to an entry does not count; "" if there is none."""
+        """Return why an earlier sign-in to an entry does not count; else ""."""
         with suppress(SignInFileError):
             if self.file(name).read() is None:
                 for _, stored in stored_logins(self._root):
