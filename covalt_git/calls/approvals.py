@@ -201,6 +201,7 @@ class Approvals(NamedTuple):
         self._check_may_decide(engine, approval)
         caller = replace(engine, principal=Principal(approval.by, approval.role))
         target = _find_callable(caller, approval)
+        caller.catalog.check_rules(target.tools, approval.args)
         # The reviewer decides about both tools of an alias. Otherwise an alias would give a role the right to approve
         # calls of a tool that its approve patterns do not name.
         if target.alias and not engine.catalog.may_approve(target.tool).allowed:
