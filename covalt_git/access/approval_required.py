@@ -40,7 +40,10 @@ _REASONS: dict[ConfirmationSource, str] = {
 
 
 def decide_call(
-    rules: Iterable[PolicyRule], tools: Sequence[Tool], args: JsonObject
+    rules: Iterable[PolicyRule],
+    tools: Sequence[Tool],
+    args: JsonObject,
+    called: Sequence[Tool] = (),
 ) -> CallDecision:
     """Decide about a call that its principal may make: whether it runs, requires approval, or is refused.
 
@@ -48,12 +51,13 @@ def decide_call(
         rules: The rules about the principal's role.
         tools: An alias and the tool that it calls, or one tool.  Each is decided about, with the arguments of both.
         args: The arguments of the call.
+        called: All tools that get the arguments, if these are more than ``tools``.
 
     Raises:
         NotJsonError: if a rule compares an argument that JSON cannot represent.
     """
     rules = tuple(rules)
-    decisions = [_decide(rules, tool, args, tools) for tool in tools]
+    decisions = [_decide(rules, tool, args, called or tools) for tool in tools]
     for effect in ("deny", "ask"):
         of_effect = [decision for decision in decisions if decision.effect == effect]
         if of_effect:

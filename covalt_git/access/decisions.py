@@ -184,10 +184,18 @@ def is_admin(config: ProjectConfig, principal: Principal) -> bool:
         UnknownRoleError: if the principal's role is not defined.
     """
     name, role = _role_of(config, principal)
-    if role is None:
-        return not config.roles
-    hides = bool(role.deny) or config.hides_tools_of(name)
-    return _limited(config, principal, role).admin and not hides
+    hides = role is not None and (bool(role.deny) or config.hides_tools_of(name))
+    return has_admin_role(config, principal) and not hides
+
+
+def has_admin_role(config: ProjectConfig, principal: Principal) -> bool:
+    """Return whether the role of ``principal`` is an admin role, which may have hidden tools.
+
+    Raises:
+        UnknownRoleError: if the principal's role is not defined.
+    """
+    _, role = _role_of(config, principal)
+    return not config.roles if role is None else _limited(config, principal, role).admin
 
 
 def lacks_trust(config: ProjectConfig, principal: Principal) -> bool:

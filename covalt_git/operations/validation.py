@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from covalt_git.errors import CovaltError, Problem
+from covalt_git.errors import CovaltError, Problem, in_order
 from covalt_git.manifests.machine_folders import check_output
-from covalt_git.manifests.project_root import CONFIG
+from covalt_git.manifests.project_root import CONFIG, POLICY_TESTS
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
@@ -120,7 +120,7 @@ def validate(context: Context, request: Validate) -> Validation:
 
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         # Only what is read here: a repository may have many other files.
-        write_staged(context.root, Path(name), only={CONFIG, "toolsets"})
+        write_staged(context.root, Path(name), only={CONFIG, POLICY_TESTS, "toolsets"})
         return _validation(context, Path(name), request, path_filter)
 
 
@@ -216,7 +216,12 @@ def _path_filter(root: Path, paths: Sequence[Path]) -> PathFilter:
 
 
 def _problems(reading: ProjectReading, path_filter: PathFilter) -> list[Problem]:
-    return [problem for problem in reading.problems if path_filter(problem.path)]
+    problems, config = reading.problems, reading.config
+    if config is not None and (config.rules or (reading.root / POLICY_TESTS).exists()):
+        from covalt_git.authority.policy_problems import policy_problems  # noqa: PLC0415 - not all need it
+
+        problems = in_order([*problems, *policy_problems(reading.root)])
+    return [problem for problem in problems if path_filter(problem.path)]
 
 
 def _manifest(toolset: CheckedToolset) -> str:
