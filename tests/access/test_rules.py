@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from covalt_git.access import NamedTool, Principal, decide, decide_call, is_admin, sees_everything
+from covalt_git.access.free_calls import free_calls
+from covalt_git.authority.approval_rules import judge_rules
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
+from covalt_git.trust.permissions import config_permissions
 from tests.examples import examples
 
 ROLES = {"reader": {"allow": ["**"]}, "owner": {"admin": True}}
@@ -267,3 +270,82 @@ def test_rules_decide_as_the_reference(
     decided = decide_call(made.rules_for(role), [tool()], args).effect
 
     assert decided == reference(rules, role, "a.x", args)
+
+
+def reach(*rules: dict[str, Any]) -> tuple[dict[str, dict[str, str]], list[Any]]:
+    """Return the calls without approval, and the permissions that need trust, with what limits them."""
+    made = config(*rules, roles=ROLES)
+    permissions = [
+        permission for permission in config_permissions(made) if "rule" in permission.fact
+    ]
+    return free_calls(made.rules, tool()), permissions
+
+
+def test_a_rule_that_denies_limits_what_is_trusted_so_that_its_removal_needs_trust() -> None:
+    allow = rule("allow", args={"p": "a*"})
+    for deny in (rule("deny", args={"p": "ab"}), rule("deny", roles=["reader"])):
+        free, (limited,) = reach(deny, allow)
+        free_without, (without,) = reach(allow)
+
+        # A consent for fewer limits covers more; one with a limit covers nothing without it.
+        assert limited.key == without.key
+        assert without.beyond(limited.reach) is not None
+        assert limited.beyond(without.reach) is None
+        assert free[""].keys() > free_without[""].keys() or not free_without[""]
+        assert all(free.values())
+    assert reach(rule("deny"), allow)[0] == {}
+
+
+def test_approvals_that_are_written_as_rules_need_no_new_trust() -> None:
+    old = {"pattern": "a.*", "when": {"args": {"p": "x*"}}, "require": False}
+    before = ProjectConfig.model_validate({"version": 1, "approvals": [old]})
+    after = config(rule("allow", "a.*", args={"p": "x*"}))
+    typed = config(rule("allow", "a.*", args={"p": {"in": ["x*"]}}))
+
+    (one,), (same,), (other,) = map(config_permissions, (before, after, typed))
+    assert one.key == same.key != other.key
+    assert one.fact == {"rule": {"pattern": "a.*", "when": {"args": {"p": "x*"}}, "require": False}}
+
+
+def test_a_rule_for_the_default_role_needs_trust_of_its_own() -> None:
+    allow = rule("allow", roles=["reader"])
+    facts = [
+        [one.key for one in config_permissions(made) if "rule" in one.fact]
+        for made in (config(allow, roles=ROLES), config(allow, roles=ROLES, default_role="reader"))
+    ]
+    assert facts[0] != facts[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "verdict"),
+    [
+        ([], [rule("deny")], "narrowing"),
+        ([rule("deny")], [], "widening"),
+        ([rule("allow")], [], "narrowing"),
+        ([], [rule("ask")], "narrowing"),
+        ([rule("deny", "a.*")], [rule("ask", "a.x"), rule("deny", "a.*")], "widening"),
+        ([rule("deny", "b.*")], [rule("ask", "a.x"), rule("deny", "b.*")], "narrowing"),
+        ([rule("allow")], [rule("allow", args={"p": 1})], "narrowing"),
+        ([rule("allow", args={"p": 1})], [rule("allow", args={"p": 2})], "widening"),
+        ([rule("ask")], [rule("deny")], "widening"),
+        ([rule("allow")], [rule("allow", roles=["reader"])], "narrowing"),
+        ([rule("deny"), rule("ask")], [rule("ask"), rule("deny")], "widening"),
+        ([rule("deny", reason="a")], [rule("deny", reason="b")], "neutral"),
+    ],
+)
+def test_a_change_of_rules_is_judged(old: list[Any], new: list[Any], verdict: str) -> None:
+    rules = [config(*one, roles=ROLES).rules for one in (old, new)]
+    assert judge_rules(*rules).verdict == verdict
+
+
+@settings(max_examples=examples(500), deadline=None)
+@given(all_rules, all_rules, st.dictionaries(st.sampled_from("pq"), values))
+def test_no_change_that_lets_more_calls_run_is_judged_as_narrower(
+    old: list[dict[str, Any]], new: list[dict[str, Any]], args: dict[str, Any]
+) -> None:
+    before, after = config(*old, roles=ROLES), config(*new, roles=ROLES)
+    order = ("deny", "ask", "allow")
+    for role in ROLES:
+        grew = order.index(effect(after, args, role)) > order.index(effect(before, args, role))
+        if grew:
+            assert judge_rules(before.rules, after.rules).verdict == "widening"
