@@ -25,7 +25,7 @@ from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from covalt_git.grants.status import MissingGrant
     from covalt_git.manifests.fixes import Fixed
@@ -176,12 +176,15 @@ def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
 
 @operation(changes=True, local=True)
 def fix_files(context: Context, request: FixFiles) -> FilesFixed:
-    """Rename misspelt keys in the files."""
-    root = context.root
-    problems = _problems(read_project(root, context.progress), _path_filter(root, request.paths))
+    """Rename misspelt keys in the files, and write the approvals of covalt.yaml as rules."""
+    root, path_filter = context.root, _path_filter(context.root, request.paths)
+    reading = read_project(root, context.progress)
+    problems = _problems(reading, path_filter)
+    has_approvals = reading.config is not None and bool(reading.config.approvals)
+    also = [CONFIG] if has_approvals and path_filter(CONFIG) else []
     fixed: list[Problem] = []
     diffs: list[str] = []
-    for path, old_text, after in _fixes(root, problems):
+    for path, old_text, after in _fixes(root, problems, also=also):
         fixed += after.problems
         diffs.append(line_diff.unified(old_text, after.text, (f"a/{path}", f"b/{path}")))
         if not request.write:
@@ -290,13 +293,15 @@ def _fixable(root: Path, problems: Sequence[Problem]) -> int:
     )
 
 
-def _fixes(root: Path, problems: Sequence[Problem]) -> Iterator[tuple[str, str, Fixed]]:
-    """Yield the path of each fixable file, its text, and the fixed text."""
-    if not problems:
+def _fixes(
+    root: Path, problems: Sequence[Problem], *, also: Collection[str] = ()
+) -> Iterator[tuple[str, str, Fixed]]:
+    """Yield the path of each fixable file, its text, and the fixed text; ``also`` are files without a problem."""
+    if not problems and not also:
         return
     from covalt_git.manifests.fixes import fix_text, fixable_files  # noqa: PLC0415 - few have any
 
-    for path in fixable_files(problems):
+    for path in sorted({*fixable_files(problems), *also}):
         file = root / path
         if file.is_symlink():
             # The target of a link is not part of this project
