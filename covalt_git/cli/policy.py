@@ -61,11 +61,25 @@ def who(tool: str) -> None:
 
 
 @command.command("test")
-def test() -> None:
+@click.option(
+    "--history",
+    type=click.IntRange(min=1),
+    help="List those of the last N recorded calls that a git revision decides otherwise.",
+)
+@click.option("--with", "revision", help="Revision for --history; default: HEAD.")
+@click.option("--role", "other", help="Role of the recorded calls, which records do not have.")
+def test(history: int | None, revision: str | None, other: str | None) -> None:
     """Run the cases of policy_tests.yaml; no tool runs.  Exits with 1 if one fails.
+
+    With --history, list the recorded calls that the rules of a git revision and the current ones decide differently.
 
     Example: covalt-git policy test
     """
+    if history is not None:
+        _print_history(history, revision or "HEAD", other)
+        return
+    if revision is not None or other is not None:
+        raise WrongCallError("--with and --role need --history N")
     answer = ask_to_print(policy.run_policy_tests)
     print_problems(answer.problems, context().root)
     for place in answer.unreached:
@@ -74,6 +88,19 @@ def test() -> None:
     output.say(f"{output.plural(answer.cases, 'case')}{failed}")
     if answer.problems:
         raise SystemExit(1)
+
+
+def _print_history(history: int, revision: str, role: str | None) -> None:
+    answer = ask_to_print(policy.compare_policy, history=history, revision=revision, role=role)
+    for call in answer.changed:
+        reasons = f": {'; '.join(call.reasons)}" if call.reasons else ""
+        output.say(
+            f"{call.chat_id} {call.call_id} {call.tool_id}: {call.revision} at {revision},"
+            f" now {call.files}{reasons}"
+        )
+    skipped = f"; {answer.skipped} of tools that do not exist any more" if answer.skipped else ""
+    changed = len(answer.changed)
+    output.say(f"{changed} of {output.plural(answer.calls, 'call')} decided otherwise{skipped}")
 
 
 def _row(role: policy.RoleOfTool) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from covalt_git.access import Principal, decide, has_admin_role
-from covalt_git.access.policy_outcomes import possible_effects
+from covalt_git.access.policy_outcomes import policy_decision, possible_effects
+from covalt_git.authority import read_commit
 from covalt_git.authority.explanation import explain
 from covalt_git.authority.policy_cases import run_cases
 from covalt_git.authority.project_tools import ProjectTools
@@ -99,6 +100,82 @@ class PolicyTested(Result):
     cases: int
     problems: tuple[Problem, ...]
     unreached: tuple[PolicyPlace, ...] = Field(description="Rules that decide about no case.")
+
+
+class ComparePolicy(Request):
+    """Request: how many recorded calls to decide about, and by which two versions of the rules."""
+
+    history: int = Field(500, ge=1, le=100_000, description="Number of the last calls.")
+    revision: str = Field(
+        "HEAD",
+        max_length=200,
+        description="Git revision whose covalt.yaml is compared with the file.",
+    )
+    role: str | None = Field(
+        None, max_length=200, description="Role of the calls; default: the default role."
+    )
+
+
+class CallDecidedOtherwise(Result):
+    """A recorded call about which two versions of the rules decide differently."""
+
+    chat_id: str
+    call_id: str
+    tool_id: str
+    revision: PolicyOutcome = Field(description="Decision by the revision.")
+    files: PolicyOutcome = Field(description="Decision by the current file.")
+    reasons: tuple[str, ...] = Field(description="Reasons of the decision by the current file.")
+
+
+class PolicyCompared(Result):
+    """The recorded calls about which two versions of the rules decide differently, newest first."""
+
+    calls: int = Field(description="Number of calls that were decided about.")
+    skipped: int = Field(description="Number of calls of tools that do not exist any more.")
+    changed: tuple[CallDecidedOtherwise, ...]
+
+
+@operation(local=True)
+def compare_policy(context: Context, request: ComparePolicy) -> PolicyCompared:
+    """List the recorded calls that the rules of a git revision and the current rules decide differently.
+
+    Records do not have the role of the caller, so all calls are decided about as calls of one role.  The tools are those
+    of the current files.
+    """
+    base = read_commit(context.root, request.revision).config
+    if base.value is None:
+        raise BrokenConfigError(
+            f"covalt.yaml of {request.revision} has errors",
+            hint="name another revision by --with",
+            problems=base.problems,
+        )
+    config, tools = _config(context).valid, ProjectTools(context.root)
+    index, visibility = context.chat_index(), context.visibility
+    index.sync_chats()
+    changed, count, skipped = [], 0, 0
+    for call in index.recent_calls(request.history):
+        if not visibility.sees(call.tool_id):
+            continue
+        tool = tools.find(call.tool_id)
+        if tool is None:
+            skipped += 1
+            continue
+        count += 1
+        called = tools.called(tool)
+        before = policy_decision(base.value, request.role, called, call.args)
+        after = policy_decision(config, request.role, called, call.args)
+        if before.outcome != after.outcome:
+            changed.append(
+                CallDecidedOtherwise(
+                    chat_id=call.chat_id,
+                    call_id=call.id,
+                    tool_id=call.tool_id,
+                    revision=before.outcome,
+                    files=after.outcome,
+                    reasons=after.reasons,
+                )
+            )
+    return PolicyCompared(calls=count, skipped=skipped, changed=tuple(changed))
 
 
 @operation(changes=True, errors=(404,))

@@ -8,6 +8,7 @@ import pytest
 from covalt_git.authority.policy_problems import policy_problems
 from tests.api_client import make_project
 from tests.operations_client import Operations
+from tests.workspaces.stores import commit_all
 
 PAGE = (Path(__file__).parents[2] / "docs/policy.md").read_text(encoding="utf-8")
 ROLES = "version: 1\nroles:\n  owner: {admin: true}\n  agent: {allow: ['app-builder.*']}\nrules:\n"
@@ -177,3 +178,20 @@ def test_a_case_that_fails_is_reported_with_its_line_and_that_of_the_rule(root: 
     assert [problem["code"] for problem in failed if problem["severity"] == "error"] == [
         "CG408"
     ] * 3
+
+
+def test_recorded_calls_that_a_revision_decides_otherwise_are_listed(root: Path) -> None:
+    (root / "covalt.yaml").write_text(ROLES + "  - {pattern: '**', effect: allow}\n")
+    commit_all(root)
+    owner = Operations(root, "owner")
+    owner("create_chat", chat_id="history")
+    for path in ("a.txt", "b.txt"):
+        args = {"path": path, "content": "x"}
+        owner("call_tool", chat_id="history", tool_id="workspace:write_file", args=args)
+    rule = "{pattern: 'workspace.write_file', when: {args: {path: 'a*'}}, effect: deny}"
+    (root / "covalt.yaml").write_text(ROLES + f"  - {rule}\n")
+
+    compared = owner("compare_policy", history=10, role="owner")
+    (changed,) = compared["changed"]
+    assert (changed["revision"], changed["files"], compared["calls"]) == ("runs", "denied", 2)
+    assert owner("compare_policy", history=1, role="owner")["changed"] == []
