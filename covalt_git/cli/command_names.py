@@ -40,7 +40,7 @@ GROUP_COMMANDS: Final = {
     "rename replay resolve restore show status undo upload",
     "chat message": "add continue edit list retry show switch",
     "script": "cancel check continue list replay run show stubs",
-    "approval": "approve deny list show",
+    "approval": "approve deny list show watch",
     "mcp": "import install",
     "token": "list new revoke",
     "index": "rebuild status",

@@ -376,7 +376,8 @@ class ScriptRun:
             raise _EndedError(ScriptError(error.code, error.message, call.line))
         if error.code == "denied" and approval_id is not None:
             approval = chat.approval(approval_id)
-            if approval is not None and approval.decision_reason:
+            why = "" if approval is None else approval.decision_reason or ""
+            if approval is not None and why and why not in error.message:
                 message = f"{error.message}: {approval.decision_reason}"
                 error = error.model_copy(update={"message": message})
         return CallReply(call.index, error=_fault(error))
