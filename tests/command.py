@@ -136,6 +136,11 @@ class Terminal:
         self.until(prompt)
         os.write(self._ours, f"{typed}\n".encode())
 
+    def presses(self, prompt: str, key: str) -> None:
+        """Wait for a prompt, and type one key."""
+        self.until(prompt)
+        os.write(self._ours, key.encode())
+
     def end(self) -> str:
         """Wait for the end of the command; return what it showed since the last prompt."""
         while self._read():

@@ -142,7 +142,10 @@ def test_documented_covalt_yaml_has_no_problems() -> None:
         pytest.param(
             [name for name in ToolDeclaration.model_fields if name != "renderer"], id="tool"
         ),
-        pytest.param(list(ProjectConfig.model_fields), id="project"),
+        pytest.param(
+            [field.alias or name for name, field in ProjectConfig.model_fields.items()],
+            id="project",
+        ),
         pytest.param([name for name in RENDERER_TYPES if name != "markdown"], id="renderer"),
     ],
 )

@@ -5,9 +5,10 @@ so that a changed ``covalt.yaml`` applies to the next decision.
 """
 
 from covalt_git.access.approval_required import (
-    approval_reasons,
     approval_reasons_of_any,
     confirmation,
+    decide_call,
+    deciding_rule,
 )
 from covalt_git.access.decisions import (
     Action,
@@ -18,21 +19,24 @@ from covalt_git.access.decisions import (
     admin_roles,
     allowed_roles,
     decide,
+    has_admin_role,
     is_admin,
     lacks_trust,
     may_decide_over_mcp,
     may_manage_chats,
     may_register,
     registering_roles,
+    rules_of,
     sees_everything,
 )
 from covalt_git.access.subject import NamedTool, Subject
-from covalt_git.access.visibility import Visibility
+from covalt_git.access.visibility import PolicyDeniedError, Visibility
 
 __all__ = [
     "Action",
     "Decision",
     "NamedTool",
+    "PolicyDeniedError",
     "Principal",
     "Subject",
     "UnknownRoleError",
@@ -40,15 +44,18 @@ __all__ = [
     "acting",
     "admin_roles",
     "allowed_roles",
-    "approval_reasons",
     "approval_reasons_of_any",
     "confirmation",
     "decide",
+    "decide_call",
+    "deciding_rule",
+    "has_admin_role",
     "is_admin",
     "lacks_trust",
     "may_decide_over_mcp",
     "may_manage_chats",
     "may_register",
     "registering_roles",
+    "rules_of",
     "sees_everything",
 ]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from covalt_git.access.security import Protocol
     from covalt_git.access.subject import Subject
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
+    from covalt_git.models.rules import PolicyRule
 
 Action = Literal["see", "call", "approve"]
 
@@ -60,11 +61,11 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
     """
     name, role = _role_of(config, principal)
     if role is None:
-        decision = _without_role(config, principal)
+        decision = _without_role(config, principal, action, tool)
     elif action == "approve":
         decision = _may("approve", name, _limited(config, principal, role), tool.path)
     else:
-        decision = _may_call(name, role, tool.path)
+        decision = _may_call(config, name, role, tool.path)
     if action == "call" and decision.allowed and not tool.enabled:
         why = f": {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
         return Decision(allowed=False, reason=f"'{tool.tool_id}' is disabled{why}")
@@ -169,9 +170,11 @@ def sees_everything(config: ProjectConfig, principal: Principal) -> bool:
     Raises:
         UnknownRoleError: if the principal's role is not defined.
     """
-    _, role = _role_of(config, principal)
-    # An admin role with deny patterns must not learn that the denied tools exist.
-    return not config.roles if role is None else role.admin and not role.deny
+    name, role = _role_of(config, principal)
+    # An admin role with deny patterns or rules must not learn that the denied tools exist.
+    if role is None:
+        return not config.roles and not config.hides_tools_of(None)
+    return role.admin and not role.deny and not config.hides_tools_of(name)
 
 
 def is_admin(config: ProjectConfig, principal: Principal) -> bool:
@@ -180,10 +183,19 @@ def is_admin(config: ProjectConfig, principal: Principal) -> bool:
     Raises:
         UnknownRoleError: if the principal's role is not defined.
     """
+    name, role = _role_of(config, principal)
+    hides = role is not None and (bool(role.deny) or config.hides_tools_of(name))
+    return has_admin_role(config, principal) and not hides
+
+
+def has_admin_role(config: ProjectConfig, principal: Principal) -> bool:
+    """Return whether the role of ``principal`` is an admin role, which may have hidden tools.
+
+    Raises:
+        UnknownRoleError: if the principal's role is not defined.
+    """
     _, role = _role_of(config, principal)
-    if role is None:
-        return not config.roles
-    return _limited(config, principal, role).admin and not role.deny
+    return not config.roles if role is None else _limited(config, principal, role).admin
 
 
 def lacks_trust(config: ProjectConfig, principal: Principal) -> bool:
@@ -204,6 +216,16 @@ def _limited(config: ProjectConfig, principal: Principal, role: RoleConfig) -> R
     return config.limited_roles.get(principal.role, role)
 
 
+def rules_of(config: ProjectConfig, principal: Principal) -> tuple[PolicyRule, ...]:
+    """Return the rules about the calls of a principal's role.
+
+    Raises:
+        UnknownRoleError: if the principal's role is not defined.
+    """
+    name, role = _role_of(config, principal)
+    return config.rules_for(None if role is None else name)
+
+
 def _role_of(config: ProjectConfig, principal: Principal) -> tuple[str, RoleConfig | None]:
     """Return the name of a principal's role and the role; None without a role.
 
@@ -218,20 +240,41 @@ def _role_of(config: ProjectConfig, principal: Principal) -> tuple[str, RoleConf
     return name, config.roles[name]
 
 
-def _without_role(config: ProjectConfig, principal: Principal) -> Decision:
+def _without_role(
+    config: ProjectConfig, principal: Principal, action: Action, tool: Subject
+) -> Decision:
     if config.roles:
         reason = f"{principal.id!r} has no role, and covalt.yaml has no default_role"
         return Decision(allowed=False, reason=reason)
+    if action != "approve" and (rule := hiding_rule(config, None, tool.path)) is not None:
+        return Decision(allowed=False, reason=f"rule {rule.pattern} denies it")
     reason = "no role is defined, so the user of this machine is admin"
     return Decision(allowed=True, reason=reason)
 
 
-def _may_call(name: str, role: RoleConfig, path: str) -> Decision:
+def hiding_rule(config: ProjectConfig, role: str | None, path: str) -> PolicyRule | None:
+    """Return the rule that hides a tool from a role; None if no rule does.
+
+    That is the first rule that can apply to calls of the tool, if it denies all of them.  The annotations and arguments that
+    rules compare are not known here.  So a tool is visible if an earlier rule about it could allow a call.
+    """
+    for rule in config.rules:
+        if rule.effect == "deny" and not rule.is_of_all_calls:
+            continue
+        if rule.is_for(role) and matches(rule.pattern, path):
+            return rule if rule.effect == "deny" else None
+    return None
+
+
+def _may_call(config: ProjectConfig, name: str, role: RoleConfig, path: str) -> Decision:
     # deny comes first, so that it also restricts admins.
     denying = _first_match(role.deny, path)
     if denying is not None:
         return Decision(allowed=False, reason=f"role {name!r} denies {denying}")
-    return _may("allow", name, role, path)
+    decision = _may("allow", name, role, path)
+    if decision.allowed and (rule := hiding_rule(config, name, path)) is not None:
+        return Decision(allowed=False, reason=f"rule {rule.pattern} denies it")
+    return decision
 
 
 def _may(verb: Literal["allow", "approve"], name: str, role: RoleConfig, path: str) -> Decision:

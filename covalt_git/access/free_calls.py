@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from covalt_git.access.approval_required import applies
+from covalt_git.access.argument_conditions import patterns_of
 from covalt_git.access.shell_arguments import is_shell_argument_of
 from covalt_git.json_values import canonical_json
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.project_config import ApprovalRule
+    from covalt_git.models.rules import PolicyRule
     from covalt_git.models.tool import Tool
 
 EVERY_CALL = ""
@@ -29,12 +30,12 @@ EVERY_CALL = ""
 
 
 def free_calls(
-    rules: Iterable[ApprovalRule], tool: Tool, called: Sequence[Tool] = ()
+    rules: Iterable[PolicyRule], tool: Tool, called: Sequence[Tool] = ()
 ) -> dict[str, dict[str, str]]:
     """Return the conditions of the calls of a tool without approval, each with its limits.
 
     A condition is the JSON text of arguments, or ``EVERY_CALL``.  A limit is a digest, and words for users: the
-    arguments of an earlier rule that requires approval.  Rules are not left out if an earlier one covers them: without
+    arguments and roles of an earlier rule that denies calls or requires their approval.  Rules are not left out if an earlier one covers them: without
     a rule that is not trusted, they decide.
 
     Args:
@@ -48,13 +49,12 @@ def free_calls(
     for rule in rules:
         if not applies(rule, tool):
             continue
-        args = rule.when.args
-        if not rule.require:
-            free.setdefault(_text(args), limits | _shell_limits(args, called))
-        elif args:
+        if not rule.requires:
+            free.setdefault(_text(rule), limits | _shell_limits(rule, called))
+        elif rule.when.args or rule.roles:
             # By the digest of the schemas too: a pull that changes a default changes which calls the rule is about,
             # not its text.
-            limits[_required_digest(args, called)] = _text(args)
+            limits[_required_digest(rule, called)] = _text(rule)
         else:  # no later rule, and not the default, decides about any call
             return free
     if not tool.confirmation:
@@ -62,11 +62,19 @@ def free_calls(
     return free
 
 
-def _text(args: JsonObject) -> str:
-    return canonical_json.dumps(args).decode() if args else EVERY_CALL
+def _args(rule: PolicyRule) -> JsonObject:
+    args: JsonObject = rule.condition.get("args", {})
+    return args
 
 
-def _required_digest(args: JsonObject, called: Sequence[Tool]) -> str:
+def _text(rule: PolicyRule) -> str:
+    parts = [canonical_json.dumps(_args(rule)).decode()] if rule.when.args else []
+    if rule.roles:
+        parts.append(f"the role is {' or '.join(sorted(rule.roles))}")
+    return " and ".join(parts)
+
+
+def _required_digest(rule: PolicyRule, called: Sequence[Tool]) -> str:
     """Return the digest of a condition that requires approval: schemas have defaults, which it compares too."""
     schemas = [
         {
@@ -77,15 +85,15 @@ def _required_digest(args: JsonObject, called: Sequence[Tool]) -> str:
         }
         for tool in called
     ]
-    return canonical_json.digest({"requires": args, "schemas": schemas})
+    roles = {"roles": sorted(rule.roles)} if rule.roles else {}
+    return canonical_json.digest({"requires": _args(rule), "schemas": schemas, **roles})
 
 
-def _shell_limits(args: JsonObject, called: Sequence[Tool]) -> dict[str, str]:
+def _shell_limits(rule: PolicyRule, called: Sequence[Tool]) -> dict[str, str]:
     """Return a limit for each pattern that matches one command of a shell only, without words."""
     return {
         canonical_json.digest({"one_command": path}): ""
-        for path, value in args.items()
-        if isinstance(value, str)
-        and "*" in value
+        for path, wanted in rule.when.args.items()
+        if any(isinstance(value, str) and "*" in value for value in patterns_of(wanted))
         and any(is_shell_argument_of(tool, path) for tool in called)
     }

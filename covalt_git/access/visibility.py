@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from covalt_git.access.decisions import decide, sees_everything
+from covalt_git.access.approval_required import decide_call
+from covalt_git.access.decisions import decide, rules_of, sees_everything
 from covalt_git.access.subject import NamedTool
+from covalt_git.errors import CovaltError
 from covalt_git.models.calls import MAY_BE_SCRIPTS
 from covalt_git.names import BadNameError, is_id
 
@@ -15,8 +17,23 @@ if TYPE_CHECKING:
 
     from covalt_git.access.decisions import Action, Decision, Principal
     from covalt_git.access.subject import Subject
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.rules import CallDecision, PolicyRule
     from covalt_git.models.tool import Tool
+
+
+class PolicyDeniedError(CovaltError):
+    """A rule of ``covalt.yaml`` denies a call."""
+
+    code = "policy_denied"
+    http_status = 403
+
+    def __init__(self, tool_id: str, reasons: Iterable[str]) -> None:
+        super().__init__(
+            f"this call of {tool_id} is denied: {', '.join(reasons)}",
+            hint=f"covalt-git policy explain {tool_id}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +91,25 @@ class Visibility:
     def decide(self, action: Action, tool: Subject) -> Decision:
         """Decide as :func:`.decisions.decide` does."""
         return decide(self.config, self.principal, action, tool)
+
+    @property
+    def rules(self) -> tuple[PolicyRule, ...]:
+        """The rules about the calls of the principal."""
+        return rules_of(self.config, self.principal)
+
+    def decide_call(self, tools: Sequence[Tool], args: JsonObject) -> CallDecision:
+        """Decide about a call of visible tools as :func:`.approval_required.decide_call` does."""
+        return decide_call(self.rules, tools, args)
+
+    def check_rules(self, tools: Sequence[Tool], args: JsonObject) -> None:
+        """Check that no rule denies a call.
+
+        Raises:
+            PolicyDeniedError: with the reason of the rule.
+        """
+        decision = self.decide_call(tools, args)
+        if decision.effect == "deny":
+            raise PolicyDeniedError(tools[0].tool_id, decision.reasons)
 
 
 def called_tools(result: Any) -> list[str]:

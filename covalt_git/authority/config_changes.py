@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     from covalt_git.authority.facts import Place, Verdict
     from covalt_git.authority.snapshots import ProjectSnapshot
-    from covalt_git.models.project_config import ApprovalRule, ProjectConfig
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.rules import PolicyRule
     from covalt_git.models.tool import Tool
+
+_EFFECTS = {"ask": "requires approval for", "allow": "waives approval for", "deny": "denies"}
 
 _MANY = 8
 """Number of tools that a detail names."""
@@ -35,17 +38,17 @@ def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[FactC
     An inserted rule that requires approval is narrower, a removed one is wider.  If all changes together
     are certainly wider or certainly narrower, only the changes of that kind are reported.
     """
-    old, new = base.settings.approvals, head.settings.approvals
+    old, new = base.settings.rules, head.settings.rules
     total = judge_rules(old, new)
     if total.verdict == "neutral":
         return
-    where = place_in(base.config, ("approvals",), key=True)
+    where = place_in(base.config, (_key_of(base),), key=True)
     changes = [
-        _change("no longer has", rule, None, place_in(base.config, ("approvals", at)))
+        _change("no longer has", rule, None, place_in(base.config, base.settings.rule_place(at)))
         for at, rule in rules_beyond(old, new)
     ]
     changes += [
-        _change("newly has", rule, place_in(head.config, ("approvals", at)), where)
+        _change("newly has", rule, place_in(head.config, head.settings.rule_place(at)), where)
         for at, rule in rules_beyond(new, old)
     ]
     # A narrower part of a change that is wider as a whole would only calm the reviewer.
@@ -53,7 +56,7 @@ def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[FactC
         changes = [change for change in changes if change.verdict == total.verdict]
     if all(change.verdict != total.verdict for change in changes):
         message = f"{PROJECT} {total.words}: its approval rules are in another order"
-        at = place_in(head.config, ("approvals",), key=True)
+        at = place_in(head.config, (_key_of(head),), key=True)
         changes.append(
             FactChange(total.verdict, total.certain, PROJECT, "approvals", message, at, where)
         )
@@ -65,14 +68,20 @@ def rule_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[FactC
             yield change
 
 
-def _change(verb: str, rule: ApprovalRule, at: Place | None, was: Place) -> FactChange:
+def _key_of(snapshot: ProjectSnapshot) -> str:
+    return snapshot.settings.rule_place(0)[0]
+
+
+def _change(verb: str, rule: PolicyRule, at: Place | None, was: Place) -> FactChange:
     """Return the change of a rule: removed if it has no place ``at``, else inserted."""
     when = [f"{name} {str(value).lower()}" for name, value in required_annotations(rule).items()]
-    when += [f"{path} is {value!r}" for path, value in rule.when.args.items()]
-    effect = "requires" if rule.require else "waives"
+    when += [f"{path} is {value!r}" for path, value in rule.condition.get("args", {}).items()]
+    if rule.roles:
+        when.append(f"the role is {' or '.join(rule.roles)}")
+    effect = _EFFECTS[rule.effect]
     condition = f" where {', '.join(when)}" if when else ""
-    message = f"{PROJECT} {verb} the rule that {effect} approval for {rule.pattern}{condition}"
-    verdict: Verdict = "narrowing" if rule.require is (at is not None) else "widening"
+    message = f"{PROJECT} {verb} the rule that {effect} {rule.pattern}{condition}"
+    verdict: Verdict = "narrowing" if rule.requires is (at is not None) else "widening"
     return FactChange(verdict, True, PROJECT, "approvals", message, at, was)
 
 
@@ -83,8 +92,8 @@ def _affected_tools(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterator[st
     for tool_id in sorted(base_tools.keys() & head_tools.keys()):
         # The tool as BASE has it, so that changed annotations are not reported as changed rules.
         tool = base_tools[tool_id]
-        new = rules_for(head.settings.approvals, tool)
-        judged = judge_rules(rules_for(base.settings.approvals, tool), new)
+        new = rules_for(head.settings.rules, tool)
+        judged = judge_rules(rules_for(base.settings.rules, tool), new)
         some = "" if always(new) is not None else " for some arguments"
         if judged.verdict != "neutral":
             word = "fewer" if judged.verdict == "widening" else "more"

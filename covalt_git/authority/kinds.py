@@ -209,8 +209,9 @@ def shown_server(value: JsonObject) -> str:
 def shown_confirmation(value: JsonObject) -> str:
     """Return whether a tool requires approval, by its own setting and the project's rules."""
     return {
-        True: _APPROVAL,
-        False: _NO_APPROVAL,
+        "ask": _APPROVAL,
+        "allow": _NO_APPROVAL,
+        "deny": "is denied",
         None: "requires approval for some arguments",
     }[always(value["rules"])]
 

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
 
-_ASKS = {True: "always", False: "never", None: "for some arguments"}
+_ASKS = {
+    "ask": "always",
+    "allow": "never",
+    "deny": "never: it is denied",
+    None: "for some arguments",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ def confirmation_fact(tool: Tool, config: ProjectConfig, place: Place) -> Fact:
         "asks": list(tool.confirmation),
         "annotations": tool.annotations.model_dump(exclude_none=True),
     }
-    rules = rules_for(config.approvals, tool)
+    rules = rules_for(config.rules, tool)
     return Fact(tool.tool_id, "confirmation", "", {"own": own, "rules": rules}, place)
 
 

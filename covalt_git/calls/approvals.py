@@ -201,6 +201,7 @@ class Approvals(NamedTuple):
         self._check_may_decide(engine, approval)
         caller = replace(engine, principal=Principal(approval.by, approval.role))
         target = _find_callable(caller, approval)
+        caller.catalog.check_rules(target.tools, approval.args)
         # The reviewer decides about both tools of an alias. Otherwise an alias would give a role the right to approve
         # calls of a tool that its approve patterns do not name.
         if target.alias and not engine.catalog.may_approve(target.tool).allowed:
@@ -228,7 +229,9 @@ class Approvals(NamedTuple):
             approval, call = _current(chat, approval)
             self._check_may_decide(self.engine.as_of_now(), approval)
             self._decide(writer, approval, "denied", reason)
-            record = commits.unfinished(call, "denied", f"{self.engine.principal.id} denied it")
+            why = f": {reason}" if reason else ""
+            by = self.engine.principal.id
+            record = commits.unfinished(call, "denied", f"{by} denied it{why}")
             tool_call = chat.manifest(writer.finish_call(call, record)).tool_call
             assert tool_call is not None
             return CallOutcome(tool_call, error=record.error, parent=call.parent)

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from covalt_git import timestamps
-from covalt_git.access import approval_reasons
 from covalt_git.calls import (
     builtin_calls,
     concurrent_reads,
@@ -130,6 +129,7 @@ class Engine:
             UnknownNameError: if the tool is not visible to the principal, or the message does not exist.
             CovaltError: if the message is not on the active branch.
             InvalidArgumentsError: with all problems of the arguments; nothing is recorded.
+            PolicyDeniedError: if a rule denies the call; nothing is recorded.
             SandboxNeededError: if the toolset needs a stronger sandbox than this machine has.
             CovaltError: as :func:`.check_space`.
             CannotInstallError: if the toolset's dependencies cannot be installed.
@@ -374,6 +374,7 @@ class Engine:
         for tool in target.tools:
             preconditions.check_caller(tool, "direct" if request.script is None else "script")
             preconditions.check_arguments(tool, request.args)
+        self.catalog.check_rules(target.tools, request.args)
         return target
 
     def earlier_outcome(self, chat: ChatStore, request: CallRequest) -> CallOutcome | None:
@@ -399,7 +400,7 @@ class Engine:
 
     def reasons(self, target: Found, request: CallRequest) -> tuple[str, ...]:
         """Return why a call needs approval, as far as is known before it runs; empty if it needs none."""
-        return approval_reasons(self.config, target.tools, request.args)
+        return self.catalog.decide_call(target.tools, request.args).reasons
 
     def ask(
         self,
@@ -665,7 +666,7 @@ class Engine:
             respondent = waiting_for_user(self.follower.respondent)
             job = job._replace(follower=replace(self.follower, respondent=respondent))
         if target.tool.kind == "python":
-            waived = preconditions.is_waived(self.config, target.tool, call.args)
+            waived = preconditions.is_waived(self.catalog.rules, target.tool, call.args)
             return python_calls.run(
                 job,
                 call,

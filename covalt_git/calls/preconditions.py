@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from covalt_git.access import confirmation
+from covalt_git.access import decide_call
 from covalt_git.calls import tool_grants
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json, json_schema
@@ -19,7 +19,7 @@ from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces.disk_usage import check_store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from covalt_git.catalog.catalog import Found
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values.pointer import Loc
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.rules import PolicyRule
     from covalt_git.models.tool import Tool
     from covalt_git.models.tool_properties import Caller
     from covalt_git.workspaces.chat import ChatStore
@@ -185,9 +186,11 @@ def _rule_at(schema: JsonObject, place: Loc) -> JsonObject:
     )  # what a reference leads to follows it
 
 
-def is_waived(config: ProjectConfig, tool: Tool, args: JsonObject) -> bool:
+def is_waived(rules: Iterable[PolicyRule], tool: Tool, args: JsonObject) -> bool:
     """Return whether the project waives the approval that the tool's decorator requires."""
     # The listed tool may not have the decorator: only the import shows it. So the rules are asked as if it were
     # listed.
     by_decorator = tool.model_copy(update={"confirmation": ("decorator",)})
-    return tool.confirmation_is_settled or not confirmation(config, by_decorator, args)
+    return (
+        tool.confirmation_is_settled or decide_call(rules, (by_decorator,), args).effect == "allow"
+    )

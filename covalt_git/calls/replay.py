@@ -10,7 +10,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from covalt_git.access import approval_reasons
 from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.concurrent_reads import copy_of, with_home_paths
 from covalt_git.calls.engine import CallRequest
@@ -213,7 +212,8 @@ def _run(
     reason: str | None,
 ) -> CallOutcome:
     """Run the call; if it needs approval, first call ``approve`` with the reasons, which may raise."""
-    reasons = approval_reasons(engine.config, target.tools, call.args)
+    engine.catalog.check_rules(target.tools, call.args)
+    reasons = engine.catalog.decide_call(target.tools, call.args).reasons
     if reasons:
         approve(reasons)
         approval = engine.ask(writer, call, target, reasons).approval

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +19,7 @@ from covalt_git.cli.context import ask, ask_to_print, check_user, context, print
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
-from covalt_git.errors import NEEDS_APPROVAL, WrongCallError
+from covalt_git.errors import NEEDS_APPROVAL, CovaltError, WrongCallError
 from covalt_git.json_values import canonical_json
 from covalt_git.models.scripts import MOST_ALLOWED
 from covalt_git.operations.calls import approvals
@@ -160,6 +163,80 @@ def deny(execution_id: str, *, reason: str | None) -> None:
         ask_to_print(approvals.deny_call, execution_id=execution_id, reason=reason), opened=False
     )
 
+
+@command.command("watch")
+@click.option("--once", is_flag=True, help="End when no call is pending.")
+def watch(*, once: bool) -> None:
+    """Wait for pending calls, and approve or deny each with one key.
+
+    Shows what would run, with all arguments.  Keys: a approves and runs the call, d denies it and asks for a reason that
+    the caller gets, s skips it, q ends the command.
+
+    Example: covalt-git approval watch
+    """
+    check_user(None, "a call is approved or denied", elsewhere="open /approvals of the server")
+    skipped: set[str] = set()
+    while True:
+        pending = [
+            approval.execution_id
+            for approval in ask(approvals.list_approvals, state="pending").approvals
+            if approval.execution_id not in skipped
+        ]
+        for execution_id in pending:
+            skipped.add(execution_id)
+            try:
+                if not _decide_by_key(execution_id):
+                    return
+            except (
+                CovaltError
+            ) as error:  # such as of a call that another user has just decided about
+                output.error(error, as_json=False)
+        if not pending and once:
+            output.say("no call is pending approval")
+            return
+        if not pending:
+            output.move("waiting for calls; Ctrl-C ends")
+            time.sleep(_POLL_S)
+            output.move()
+
+
+def _decide_by_key(execution_id: str) -> bool:
+    """Show a pending call, and do what the next key says; return False if the user ends the command."""
+    print_approval(ask(approvals.get_approval, execution_id=execution_id))
+    output.say("a: approve   d: deny   s: skip   q: quit")
+    key = ""
+    while key not in {"a", "d", "s", "q"}:
+        key = _key().lower()
+    if key == "a":
+        show_call(ask(approvals.approve_call, execution_id=execution_id), opened=False)
+    elif key == "d":
+        reason = click.prompt(
+            "reason for the caller (may be empty)", default="", show_default=False
+        )
+        denied = ask(approvals.deny_call, execution_id=execution_id, reason=reason or None)
+        show_call(denied, opened=False)
+    return key != "q"
+
+
+def _key() -> str:
+    """Return one key that the user types; "q" at the end of the input."""
+    if sys.platform == "win32":
+        return click.getchar()
+    import termios  # noqa: PLC0415 - not on Windows
+    import tty  # noqa: PLC0415 - not on Windows
+
+    terminal = sys.stdin.fileno()
+    settings = termios.tcgetattr(terminal)
+    try:
+        # Not click.getchar, which discards what the user types before it reads.
+        tty.setcbreak(terminal, termios.TCSANOW)
+        return os.read(terminal, 1).decode(errors="replace") or "q"
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, settings)
+
+
+_POLL_S = 1.0
+"""Seconds between two readings of the pending calls."""
 
 _TITLES = ("APPROVAL", "CHAT", "TOOL", "STATE", "ASKED", "ARGUMENTS")
 

@@ -38,7 +38,7 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 )
 @click.option("--strict", is_flag=True, help="Fail on warnings too.")
 @click.option("--staged", is_flag=True, help="Check the files in git's index, for a hook.")
-@click.option("--fix", is_flag=True, help="Rename misspelt keys in the files.")
+@click.option("--fix", is_flag=True, help="Rename misspelt keys, and write approvals as rules.")
 @click.option(
     "--diff", is_flag=True, help="Show what --fix would change; change nothing, also with --fix."
 )
@@ -128,7 +128,10 @@ def _show_diff(paths: tuple[Path, ...], *, strict: bool) -> int:
     report = ask(validation.validate, paths=paths)
     if report.problems:
         print_problems(report.problems, context().root)
-        output.say("--fix changes nothing: it only renames misspelt keys", err=True)
+        output.say(
+            "--fix changes nothing: it only renames misspelt keys, and writes approvals as rules",
+            err=True,
+        )
     else:
         output.say("--fix changes nothing: there are no problems", err=True)
     return int(_failing(report.problems, strict))

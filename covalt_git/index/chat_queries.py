@@ -374,6 +374,14 @@ class ChatQueries(SyncedIndex):
             convert=_call,
         )
 
+    def recent_calls(self, limit: int) -> list[ToolCall]:
+        """Return the last calls of all chats, newest first."""
+        return self.read(
+            "SELECT * FROM tool_calls ORDER BY started_at DESC, id DESC LIMIT ?",
+            (limit,),
+            convert=_call,
+        )
+
     def recorded_arguments(self, tool_id: str, limit: int) -> list[JsonObject]:
         """Return the arguments of the last successful calls of a tool in all chats, newest first."""
         return self.read(

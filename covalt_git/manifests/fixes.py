@@ -16,8 +16,10 @@ from covalt_git import yaml_text
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.json_values import with_texts
 from covalt_git.json_values.difference import same
+from covalt_git.manifests.approvals_as_rules import approvals_as_rules
 from covalt_git.manifests.model_errors import Loc, ModelError, model_errors, name_place
 from covalt_git.manifests.override_keys import renderer_configs
+from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import check
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.base import StrictModel
@@ -85,6 +87,10 @@ def fix_text(text: str, path: str) -> Fixed:
         problems += [_problem(document, rename) for rename in renames]
     if not text.endswith("\n"):
         body = body.removesuffix("\n")  # the loader adds it
+    rewritten = approvals_as_rules(body, path) if path == CONFIG else None
+    if rewritten is not None:
+        body = rewritten[0]
+        problems.append(rewritten[1])
     return Fixed(mark + body, tuple(problems))
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG = "covalt.yaml"
+POLICY_TESTS = "policy_tests.yaml"
 
 
 class NotAProjectError(CovaltError):

@@ -1,14 +1,15 @@
-"""Model of ``covalt.yaml``: roles, approval rules, workspaces, limits, server, signers."""
+"""Model of ``covalt.yaml``: roles, rules, workspaces, limits, server, signers."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from covalt_git.errors import nearest_name
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.base import Bool, Id, Int, Number, One, Pattern, StrictModel, Text, refusal
-from covalt_git.models.tool_properties import Annotations, Limits
+from covalt_git.models.rules import ApprovalRule, PolicyRule
+from covalt_git.models.tool_properties import Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
 DEFAULT_TIMEOUT_S, DEFAULT_ANSWER_S, DEFAULT_OUTPUT_MB = 60, 300, 16
@@ -77,34 +78,6 @@ class RoleConfig(StrictModel):
         " tools it cannot see. Admins can too.",
     )
     admin: Bool = Field(default=False, description="Whether it can call and approve everything.")
-
-
-class ApprovalCondition(StrictModel):
-    """The condition of an approval rule; all its parts must match."""
-
-    annotations: Annotations | None = Field(
-        None, description="Annotations that the tool must have."
-    )
-    args: dict[str, Any] = Field(
-        default_factory=dict,
-        description="Argument paths and their values; * in a text matches any characters. "
-        "Texts are compared both as they are and as normalized paths.",
-    )
-
-
-class ApprovalRule(StrictModel):
-    """Whether matching calls require approval; the first rule that matches a call decides.
-
-    A text argument is compared both as it is and as a normalized path.  With ``require: true``, one of
-    them must match; with ``require: false``, both must match.
-    """
-
-    # Both forms, so that no spelling of a file, such as a/../.env/., asks less than the path of the file.
-    pattern: Pattern = Field(description="Pattern of the tools.")
-    when: ApprovalCondition = Field(
-        ApprovalCondition(), description="Condition on the calls of these tools."
-    )
-    require: Bool = Field(default=True, description="Whether the calls require approval.")
 
 
 class WorkspaceConfig(StrictModel):
@@ -207,7 +180,13 @@ class ProjectConfig(StrictModel):
     default_role: Id | None = Field(None, description="Role of the user of this machine.")
     roles: dict[Id, RoleConfig] = Field(default_factory=dict, description="Roles, by id.")
     approvals: tuple[ApprovalRule, ...] = Field(
-        (), description="Which calls require approval; the first rule that matches a call decides."
+        (), description="Earlier form of rules, with require: true for ask and false for allow."
+    )
+    own_rules: tuple[PolicyRule, ...] = Field(
+        (),
+        alias="rules",
+        description="Which calls are allowed, require approval or are denied; the first rule that applies to a"
+        " call decides.",
     )
     workspace: WorkspaceConfig = Field(
         WorkspaceConfig(), description="How the workspaces of chats are stored."
@@ -228,6 +207,7 @@ class ProjectConfig(StrictModel):
 
     # Private, so that a key of covalt.yaml cannot set what the user trusts.
     _limited_roles: dict[str | None, RoleConfig] = PrivateAttr(default_factory=dict)
+    _from_approvals: tuple[PolicyRule, ...] = PrivateAttr(())
 
     @property
     def limited_roles(self) -> Mapping[str | None, RoleConfig]:
@@ -244,12 +224,70 @@ class ProjectConfig(StrictModel):
         config._limited_roles = dict(roles)  # noqa: SLF001 - of a new object
         return config
 
+    def with_rules(self, rules: Iterable[PolicyRule]) -> Self:
+        """Return the same configuration with other rules."""
+        config = self.model_copy(update={"approvals": (), "own_rules": tuple(rules)})
+        config._from_approvals = ()  # noqa: SLF001 - of a new object
+        return config
+
+    @property
+    def rules(self) -> tuple[PolicyRule, ...]:
+        """The rules, also if the file has them in their earlier form."""
+        return self.own_rules or self._from_approvals
+
+    def rule_place(self, position: int) -> tuple[str, int]:
+        """Return the place in ``covalt.yaml`` of one of the rules."""
+        return ("approvals" if self.approvals else "rules"), position
+
+    def rules_for(self, role: str | None) -> tuple[PolicyRule, ...]:
+        """Return the rules about the calls of a role; None: of users without a role."""
+        return tuple(rule for rule in self.rules if rule.is_for(role))
+
+    def hides_tools_of(self, role: str | None) -> bool:
+        """Return whether a rule may hide a tool from a role, whatever the rules before it are."""
+        return any(
+            rule.effect == "deny" and rule.is_of_all_calls and rule.is_for(role)
+            for rule in self.rules
+        )
+
     @property
     def proposed_default_role(self) -> str | None:
         """The role to propose if ``default_role`` is missing: the first with ``admin``, else the first."""
         if self.default_role is not None:
             return None
         return min(self.roles, key=lambda name: (not self.roles[name].admin, name), default=None)
+
+    @model_validator(mode="after")
+    def _reads_approvals_as_rules(self) -> Self:
+        if not self.approvals:
+            return self
+        if "own_rules" in self.model_fields_set:
+            hint = "move the approvals to rules: require: true is effect: ask, and false is effect: allow"
+            raise refusal("approvals and rules are two forms of one list", hint, at=("approvals",))
+        self._from_approvals = tuple(rule.as_rule for rule in self.approvals)
+        return self
+
+    @model_validator(mode="after")
+    def _roles_of_rules_exist(self) -> Self:
+        for position, rule in enumerate(self.rules):
+            if (
+                self.rule_place(0)[0] == "rules"
+                and "roles" in rule.model_fields_set
+                and not rule.roles
+            ):
+                message = "a rule about no role is about no call"
+                raise refusal(
+                    message, "remove the key: then it is about all", at=("rules", position, "roles")
+                )
+            for number, name in enumerate(rule.roles):
+                if name not in self.roles:
+                    near = nearest_name(name, self.roles)
+                    hint = f"write {near}" if near else "add it under roles"
+                    at = ("rules", position, "roles", number)
+                    raise refusal(
+                        f"there is no role {name!r}, so the rule is about no call", hint, at=at
+                    )
+        return self
 
     @model_validator(mode="after")
     def _default_role_exists(self) -> Self:

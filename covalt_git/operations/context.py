@@ -13,7 +13,6 @@ from covalt_git.access import (
     admin_roles,
     allowed_roles,
     approval_reasons_of_any,
-    confirmation,
     decide,
     is_admin,
     lacks_trust,
@@ -204,12 +203,14 @@ class Context:
                 hint=f"add {tool.path} to {where} in covalt.yaml; "
                 f"{allowed_roles(config, 'call', tool)}",
             )
+        if args is not None:
+            self.visibility.check_rules([tool], args)
         if decide(config, principal, "approve", tool).allowed:
             return
         reasons = (
-            approval_reasons_of_any(config.approvals, tool)
+            approval_reasons_of_any(self.visibility.rules, tool)
             if args is None
-            else confirmation(config, tool, args)
+            else self.visibility.decide_call([tool], args).reasons
         )
         if reasons:
             raise ForbiddenError(

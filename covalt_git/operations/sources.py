@@ -501,7 +501,7 @@ def withheld_offers(context: Context, source: refresh.ToolSource) -> dict[str, s
     """Return the ids of what a server lists and agents do not get because reading requires approval, and why."""
     if source.lock is None:
         return {}
-    rules = context.project.config.approvals
+    rules = context.visibility.rules
     return {
         offer.id: "; ".join(reasons)
         for offer in offers_in(source.toolset, source.declared.id, source.lock)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from covalt_git.access import approval_reasons
 from covalt_git.calls.tool_grants import check_runnable, check_signed_in
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject
@@ -340,8 +339,8 @@ def reason_not_callable(context: Context, tool: Tool, state: ToolsetState, *, en
 
 def _facts(context: Context, tool: Tool, why_not: str) -> JsonObject:
     """Return the shared fields that depend on the project."""
-    config, called = context.project.config, context.catalog.called(tool)
-    reasons = approval_reasons(config, called, {})
+    called = context.catalog.called(tool)
+    reasons = context.catalog.decide_call(called, {}).asks
     return {"requires_confirmation": reasons, "callable": not why_not, "why_not": why_not}
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from covalt_git.errors import CovaltError, Problem
+from covalt_git.errors import CovaltError, Problem, in_order
 from covalt_git.manifests.machine_folders import check_output
-from covalt_git.manifests.project_root import CONFIG
+from covalt_git.manifests.project_root import CONFIG, POLICY_TESTS
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
@@ -25,7 +25,7 @@ from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from covalt_git.grants.status import MissingGrant
     from covalt_git.manifests.fixes import Fixed
@@ -120,7 +120,7 @@ def validate(context: Context, request: Validate) -> Validation:
 
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         # Only what is read here: a repository may have many other files.
-        write_staged(context.root, Path(name), only={CONFIG, "toolsets"})
+        write_staged(context.root, Path(name), only={CONFIG, POLICY_TESTS, "toolsets"})
         return _validation(context, Path(name), request, path_filter)
 
 
@@ -176,12 +176,15 @@ def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
 
 @operation(changes=True, local=True)
 def fix_files(context: Context, request: FixFiles) -> FilesFixed:
-    """Rename misspelt keys in the files."""
-    root = context.root
-    problems = _problems(read_project(root, context.progress), _path_filter(root, request.paths))
+    """Rename misspelt keys in the files, and write the approvals of covalt.yaml as rules."""
+    root, path_filter = context.root, _path_filter(context.root, request.paths)
+    reading = read_project(root, context.progress)
+    problems = _problems(reading, path_filter)
+    has_approvals = reading.config is not None and bool(reading.config.approvals)
+    also = [CONFIG] if has_approvals and path_filter(CONFIG) else []
     fixed: list[Problem] = []
     diffs: list[str] = []
-    for path, old_text, after in _fixes(root, problems):
+    for path, old_text, after in _fixes(root, problems, also=also):
         fixed += after.problems
         diffs.append(line_diff.unified(old_text, after.text, (f"a/{path}", f"b/{path}")))
         if not request.write:
@@ -216,7 +219,12 @@ def _path_filter(root: Path, paths: Sequence[Path]) -> PathFilter:
 
 
 def _problems(reading: ProjectReading, path_filter: PathFilter) -> list[Problem]:
-    return [problem for problem in reading.problems if path_filter(problem.path)]
+    problems, config = reading.problems, reading.config
+    if config is not None and (config.rules or (reading.root / POLICY_TESTS).exists()):
+        from covalt_git.authority.policy_problems import policy_problems  # noqa: PLC0415 - not all need it
+
+        problems = in_order([*problems, *policy_problems(reading.root)])
+    return [problem for problem in problems if path_filter(problem.path)]
 
 
 def _manifest(toolset: CheckedToolset) -> str:
@@ -285,13 +293,15 @@ def _fixable(root: Path, problems: Sequence[Problem]) -> int:
     )
 
 
-def _fixes(root: Path, problems: Sequence[Problem]) -> Iterator[tuple[str, str, Fixed]]:
-    """Yield the path of each fixable file, its text, and the fixed text."""
-    if not problems:
+def _fixes(
+    root: Path, problems: Sequence[Problem], *, also: Collection[str] = ()
+) -> Iterator[tuple[str, str, Fixed]]:
+    """Yield the path of each fixable file, its text, and the fixed text; ``also`` are files without a problem."""
+    if not problems and not also:
         return
     from covalt_git.manifests.fixes import fix_text, fixable_files  # noqa: PLC0415 - few have any
 
-    for path in fixable_files(problems):
+    for path in sorted({*fixable_files(problems), *also}):
         file = root / path
         if file.is_symlink():
             # The target of a link is not part of this project

@@ -596,7 +596,12 @@ def with_reason(chat: ChatStore, approval_id: str | None, error: CallError) -> C
     if error.code != "denied" or approval_id is None:
         return error
     approval = chat.approval(approval_id)
-    if approval is None or not approval.decision_reason:
+    # Records since rules have the reason in the error of the call itself.
+    if (
+        approval is None
+        or not approval.decision_reason
+        or approval.decision_reason in error.message
+    ):
         return error
     return error.model_copy(update={"message": f"{error.message}: {approval.decision_reason}"})
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.project_config import ApprovalRule
+    from covalt_git.models.rules import PolicyRule
     from covalt_git.models.sources.tool_lock import LockedOffer, ToolLock
     from covalt_git.toolsets.toolset import Toolset
 
@@ -51,11 +51,11 @@ class ServerOffer(NamedTuple):
         """The definition as the server listed it."""
         return self.locked.listed
 
-    def needs_approval(self, rules: Iterable[ApprovalRule]) -> bool:
+    def needs_approval(self, rules: Iterable[PolicyRule]) -> bool:
         """Return whether any reading of it may require approval, which nothing that is read can wait for."""
         return bool(self.approval_reasons(rules))
 
-    def approval_reasons(self, rules: Iterable[ApprovalRule]) -> tuple[str, ...]:
+    def approval_reasons(self, rules: Iterable[PolicyRule]) -> tuple[str, ...]:
         """Return why a reading of it may require approval; empty if none does.
 
         A rule about arguments counts if it can have them all, whatever their values: those of a template are in a URI

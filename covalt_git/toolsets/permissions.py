@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from covalt_git.access.approval_required import least_limiting
 from covalt_git.access.free_calls import free_calls
 from covalt_git.checks.effects import is_destructive
 from covalt_git.manifests.project_config import config_reading
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.project_config import ApprovalRule, ProjectConfig
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.rules import PolicyRule
     from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import Grant, ToolsetState
@@ -45,7 +47,7 @@ def permissions_of(toolset: Toolset, config: ProjectConfig) -> list[Permission]:
     is about the result, for each tool.  A toolset without grants reaches nothing outside of the sandbox, and needs
     no permission for that.
     """
-    free = _without_approval(toolset, config.approvals, toolset.tools, _accepted_offers(toolset))
+    free = _without_approval(toolset, config.rules, toolset.tools, _accepted_offers(toolset))
     return [*_of_state(toolset), *free]
 
 
@@ -82,7 +84,7 @@ def check_trusted(
             if permission.fact.get("tool") in {None, tool.id.name}
         ]
         tools = [tool]
-    permissions += _without_approval(toolset, config.approvals, tools)
+    permissions += _without_approval(toolset, config.rules, tools)
     if not sandboxed and not toolset.state.imported:
         permissions.append(own_code())
     Consents.of(toolset.root).check(permissions)
@@ -108,7 +110,7 @@ def check_offers_trusted(offers: Sequence[ServerOffer], config: ProjectConfig) -
         by_toolset.setdefault(offer.toolset.id, []).append(offer)
     for of_toolset in by_toolset.values():
         toolset = of_toolset[0].toolset
-        free = _without_approval(toolset, config.approvals, (), of_toolset)
+        free = _without_approval(toolset, config.rules, (), of_toolset)
         Consents.of(toolset.root).check([*_of_state(toolset), *free])
 
 
@@ -233,9 +235,9 @@ def is_approval_waived(toolset: Toolset, tool: Tool) -> bool:
 def _all(toolset: Toolset) -> list[Permission]:
     """Return the permissions of a toolset that act; rules that are not trusted waive nothing."""
     config = config_reading(toolset.root).value
-    rules: tuple[ApprovalRule, ...] = ()
+    rules: tuple[PolicyRule, ...] = ()
     if config is not None:
-        rules = trusted_config(config, Consents.of(toolset.root)).approvals
+        rules = trusted_config(config, Consents.of(toolset.root)).rules
     free = _without_approval(toolset, rules, toolset.tools, _accepted_offers(toolset))
     return [*_of_state(toolset), *free]
 
@@ -271,14 +273,14 @@ def _of_state(toolset: Toolset) -> list[Permission]:
     return state_permissions(toolset.id, toolset.state, _details(toolset))
 
 
-def _requiring(config: ProjectConfig) -> tuple[ApprovalRule, ...]:
-    """Return the rules that require approval: a decision about anything else never trusts what a rule waives."""
-    return tuple(rule for rule in config.approvals if rule.require)
+def _requiring(config: ProjectConfig) -> tuple[PolicyRule, ...]:
+    """Return the rules that deny or ask: a decision about anything else never trusts what a rule allows."""
+    return tuple(rule for rule in config.rules if rule.requires)
 
 
 def _without_approval(
     toolset: Toolset,
-    rules: Collection[ApprovalRule],
+    rules: Collection[PolicyRule],
     tools: Iterable[Tool],
     offers: Iterable[ServerOffer] = (),
 ) -> list[Permission]:
@@ -295,7 +297,7 @@ def _without_approval(
             if free and _is_apart(toolset, tool):
                 apart.add(_declared(state, tool.name_in_state))
         for offer in offers:
-            if not offer.needs_approval(rules):
+            if not offer.needs_approval(least_limiting(rules)):
                 reach[_declared(state, offer.key)] = {}
                 if offer.approval_is_waived:
                     apart.add(_declared(state, offer.key))
@@ -311,7 +313,7 @@ def _without_approval(
 
 
 def _free_calls(
-    toolset: Toolset, rules: Collection[ApprovalRule], tool: Tool
+    toolset: Toolset, rules: Collection[PolicyRule], tool: Tool
 ) -> dict[str, dict[str, str]]:
     """Return the reach of a tool's calls without approval: its name with each condition, and what limits it."""
     free = free_calls(rules, tool, _called(toolset, tool) if rules else ())

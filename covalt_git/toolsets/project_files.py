@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from covalt_git.access.approval_required import is_about
+from covalt_git.access.argument_conditions import patterns_of
 from covalt_git.access.shell_arguments import is_shell_argument, is_shell_argument_of
 from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import Problem, in_order
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.manifests.model_errors import Loc
-    from covalt_git.models.project_config import ApprovalRule, ProjectConfig
+    from covalt_git.models.project_config import ProjectConfig
+    from covalt_git.models.rules import PolicyRule
 
 
 class CheckedToolset(NamedTuple):
@@ -151,9 +153,13 @@ def _wide_waivers(
     config: Reading[ProjectConfig], root: Path, toolsets: tuple[CheckedToolset, ...]
 ) -> Iterator[Problem]:
     """Yield a warning for each pattern that waives approval of commands by their beginning, or of all commands."""
-    for position, rule in enumerate(config.value.approvals if config.value else ()):
-        for path, value in rule.when.args.items():
-            is_pattern = not rule.require and isinstance(value, str) and value.endswith("*")
+    for position, rule in enumerate(config.value.rules if config.value else ()):
+        for path, value in (
+            (path, value)
+            for path, wanted in rule.when.args.items()
+            for value in patterns_of(wanted)
+        ):
+            is_pattern = not rule.requires and isinstance(value, str) and value.endswith("*")
             if not is_pattern or not _is_for_shell(rule, path, root, toolsets):
                 continue
             message = (
@@ -162,12 +168,13 @@ def _wide_waivers(
                 else f"{value!r} waives approval by how a command begins: options and files can make it run others"
             )
             hint = "write the whole command, such as git status, one rule for each"
-            at: Loc = ("approvals", position, "when", "args", path)
+            assert config.value is not None
+            at: Loc = (*config.value.rule_place(position), "when", "args", path)
             yield config.warning(codes.WIDE_WAIVER, at, message, hint=hint)
 
 
 def _is_for_shell(
-    rule: ApprovalRule, path: str, root: Path, toolsets: tuple[CheckedToolset, ...]
+    rule: PolicyRule, path: str, root: Path, toolsets: tuple[CheckedToolset, ...]
 ) -> bool:
     """Return whether a shell reads an argument of a rule: by its name, or by the schema of a tool of the rule."""
     if is_shell_argument({}, path):

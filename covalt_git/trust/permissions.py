@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from covalt_git.json_values import canonical_json
+from covalt_git.models.rules import ArgumentCondition
 from covalt_git.models.sources.server_definition import command_line
 from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.models.toolset_state import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
+    from covalt_git.models.rules import PolicyRule
     from covalt_git.models.toolset_state import Grant, ToolsetState
     from covalt_git.trust.consents import Consents
     from covalt_git.trust.permission import Reach
@@ -117,7 +119,7 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
     if not parts:
         return config
     lacking = parts.keys()
-    rules = zip(config.approvals, _rule_permissions(config), strict=True)
+    rules = zip(config.rules, _rule_permissions(config), strict=True)
     untrusted = {
         name for name in _approving_own(config) if _own_approvals(config, name).key in lacking
     }
@@ -132,13 +134,11 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
             if permission.key in lacking:
                 role = config.roles[config.default_role]
                 limited[None] = _limited(role, parts[permission.key])
-    trusted = config.model_copy(
+    trusted_rules = (
+        rule for rule, permission in rules if permission is None or permission.key not in lacking
+    )
+    trusted = config.with_rules(trusted_rules).model_copy(
         update={
-            "approvals": tuple(
-                rule
-                for rule, permission in rules
-                if permission is None or permission.key not in lacking
-            ),
             "roles": {
                 name: role.model_copy(update={"approve_own": False}) if name in untrusted else role
                 for name, role in config.roles.items()
@@ -200,25 +200,43 @@ def _of_grant(
 
 
 def _rule_permissions(config: ProjectConfig) -> list[Permission | None]:
-    """Return the permission of each approval rule; None for rules that require approval.
+    """Return the permission of each rule that allows calls; None for those that deny or ask.
 
-    The first rule that matches decides.  So a waiver is limited by the requiring rules before it: without one of
-    them, it would waive more.
+    The first rule that matches decides.  So a rule that allows is limited by the others before it: without one of
+    them, it would allow more.
     """
     permissions: list[Permission | None] = []
     requiring: dict[str, str] = {}
-    for rule in config.approvals:
-        fact = rule.model_dump(mode="json", exclude_none=True)
-        conditions = {name: value for name, value in fact.get("when", {}).items() if value}
-        when = canonical_json.dumps(conditions).decode() if conditions else ""
+    for rule in config.rules:
+        fact, condition = _rule_fact(rule), rule.condition
+        when = canonical_json.dumps(condition).decode() if condition else ""
         words = f"{rule.pattern}{f' when {when}' if when else ''}"
-        if rule.require:
+        if rule.roles:
+            words += f" by the role {' or '.join(rule.roles)}"
+        if rule.requires:
             requiring[canonical_json.digest(fact)] = words
             permissions.append(None)
             continue
         words = f"covalt.yaml: call {words} without approval"
-        permissions.append(Permission({"rule": fact}, words, reach={"": dict(requiring)}))
+        whole: JsonObject = {"rule": fact}
+        if config.default_role in rule.roles:  # then it is about every client over stdio
+            whole["default_role"] = True
+            words += ", which is the default role"
+        permissions.append(Permission(whole, words, reach={"": dict(requiring)}))
     return permissions
+
+
+def _rule_fact(rule: PolicyRule) -> JsonObject:
+    """Return what a rule says, without its reason, in the form of ``approvals`` if they can say it.
+
+    So a project can write its approvals as rules without new trust.
+    """
+    when: JsonObject = {"args": {}, **rule.condition}
+    fact: JsonObject = {"pattern": rule.pattern, "when": when}
+    is_typed = any(isinstance(wanted, ArgumentCondition) for wanted in rule.when.args.values())
+    if rule.roles or is_typed or rule.effect == "deny":
+        return {**fact, "roles": sorted(rule.roles), "effect": rule.effect}
+    return {**fact, "require": rule.requires}
 
 
 def _approving_own(config: ProjectConfig) -> list[str]:
@@ -242,7 +260,8 @@ def _deciding(config: ProjectConfig, name: str, *, by_default: bool) -> list[Per
         who = f"agents without a role, which have the default role {name!r},"
     patterns = [EVERY_CALL] if role.admin else role.approve
     # Only an admin from whom nothing is hidden may grant: see access.decisions.is_admin.
-    grants = [GRANTS] if role.admin and not role.deny and not by_default else []
+    hides = bool(role.deny) or config.hides_tools_of(name)
+    grants = [GRANTS] if role.admin and not hides and not by_default else []
     reach: Reach = {name: {} for name in (*patterns, *grants)}
     words = f"covalt.yaml: {who} approve calls of others"
     return [Permission(fact, words, reach=reach)]

@@ -11,11 +11,12 @@ from covalt_git.authority import ProjectSnapshot
 from covalt_git.authority.approval_rules import always, judge_rules, rules_for
 from covalt_git.authority.config_changes import rule_changes
 from covalt_git.manifests.reading import check
-from covalt_git.models.project_config import ApprovalCondition, ApprovalRule, ProjectConfig
+from covalt_git.models.project_config import ProjectConfig
+from covalt_git.models.rules import ApprovalCondition, ApprovalRule, PolicyRule
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import Annotations
 
-Rules = list[ApprovalRule]
+Rules = list[PolicyRule]
 CALLS: list[dict[str, object]] = [
     {"p": path} for path in ("x", "xy", "z", "y", "x/../y", "x/", "x/.", "./x", "y/../x/y", 1)
 ]
@@ -40,9 +41,9 @@ OPPOSITE = {"widening": "narrowing", "narrowing": "widening", "neutral": "neutra
 
 def rule(
     pattern: str, *, require: bool = True, annotations: Annotations | None = None, **args: object
-) -> ApprovalRule:
+) -> PolicyRule:
     when = ApprovalCondition(args=args, annotations=annotations)
-    return ApprovalRule(pattern=pattern, when=when, require=require)
+    return ApprovalRule(pattern=pattern, when=when, require=require).as_rule
 
 
 one_rule = st.builds(
@@ -72,7 +73,7 @@ def edited(draw: st.DrawFn) -> tuple[Rules, Rules]:
 
 
 def asked(rules: Rules, tool: Tool) -> list[bool]:
-    config = ProjectConfig(version=1, approvals=tuple(rules))
+    config = ProjectConfig(version=1, rules=tuple(rules))
     return [bool(confirmation(config, tool, args)) for args in CALLS]
 
 
@@ -104,8 +105,12 @@ def test_the_lines_about_rules_have_the_verdict_of_all_rules(old: Rules, new: Ru
 
 
 def state(rules: Rules) -> ProjectSnapshot:
-    dumped = [json.loads(one.model_dump_json(exclude_none=True)) for one in rules]
-    text = json.dumps({"version": 1, "approvals": dumped})
+    dumped = [
+        {"pattern": one.pattern, "when": one.condition, "effect": one.effect}
+        | ({"roles": one.roles} if one.roles else {})
+        for one in rules
+    ]
+    text = json.dumps({"version": 1, "roles": {"dev": {}, "ops": {}}, "rules": dumped})
     reading = check(yaml_text.load(text, "covalt.yaml"), ProjectConfig)
     return ProjectSnapshot(None, reading, (), (), {})
 
@@ -122,6 +127,6 @@ def test_a_rule_about_an_argument_that_a_tool_never_has_is_not_about_the_tool() 
     closed = {"type": "object", "properties": {"amount": {}}, "additionalProperties": False}
     tool = Tool(tool_id="a:x", toolset_id="a", name="x", input_schema=closed)
 
-    assert always(rules_for(about_paths, tool)) is False
+    assert always(rules_for(about_paths, tool)) == "allow"
     assert always(rules_for([rule("a.*", amount=1)], tool)) is None
     assert always(rules_for(about_paths, tool.model_copy(update={"input_schema": {}}))) is None

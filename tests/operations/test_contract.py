@@ -201,6 +201,31 @@ def test_what_a_role_may_not_see_is_unknown(
     assert answer.status_code == 404, answer.get_data(as_text=True)
 
 
+@of_cases("hidden")
+def test_what_a_rule_hides_answers_as_what_a_role_may_not_see(
+    shared: Path, name: str, failing: dict[str, Any], tmp_path: Path
+) -> None:
+    request = {**failing["request"], **failing["hidden"]}
+    twin = Path(shutil.copytree(shared, tmp_path / "project", symlinks=True))
+    by_role = send(Api.of(twin, "guest"), name, request, role="guest")
+    config = (twin / "covalt.yaml").read_text()
+    rules = (
+        'rules:\n  - {pattern: "data-lab.*", roles: [guest], effect: ask}\n'
+        '  - {pattern: "workspace.branch", roles: [guest], effect: allow}\n'
+        '  - {pattern: "**", roles: [guest], effect: deny}\n'
+    )
+    visible = config.replace('allow: ["data-lab.*", "workspace.branch"]', 'allow: ["**"]')
+    before = visible[: visible.index("approvals:\n")]
+    after = visible[visible.index("secret_command:") :]
+    (twin / "covalt.yaml").write_text(before + rules + after)
+    by_rule = send(Api.of(twin, "guest"), name, request, role="guest")
+
+    assert by_rule.status_code == by_role.status_code == 404
+    assert comparable(by_rule.get_data(as_text=True), twin) == comparable(
+        by_role.get_data(as_text=True), twin
+    )
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if OPERATIONS[name].admin])
 def test_what_only_an_administrator_may_do_is_refused(
     shared: Path, name: str, failing: dict[str, Any]

@@ -7,9 +7,11 @@ from typing import NamedTuple, get_args
 
 import pytest
 
+from covalt_git.authority.policy_problems import policy_problems
 from covalt_git.errors import UnknownNameError
 from covalt_git.http_client.errors import Reason
 from covalt_git.models import outcomes
+from covalt_git.problems import codes
 from covalt_git.problems.explain import (
     SECTIONS,
     call_code,
@@ -63,14 +65,25 @@ def codes_of(kind: str, code: str, root: Path) -> set[str]:
             subprocess.run(["sh", "-euc", example.text], cwd=root, check=True)
             continue
         place = PurePosixPath(example.place)
-        whole = place.parts[0] == "toolsets" or example.place == "covalt.yaml"
+        whole = place.parts[0] == "toolsets" or example.place in {
+            "covalt.yaml",
+            "policy_tests.yaml",
+        }
         file = root / place if whole else root / "toolsets/hello" / place
         text = example.text
         if example.place == "toolset.yaml" and not re.search(r"^id:", text, re.MULTILINE):
             text = HEAD + text
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    return {problem.code for problem in read_project(root).problems}
+    problems = [*read_project(root).problems]
+    if code in {
+        codes.FAILED_CASE,
+        codes.DEAD_RULE,
+        codes.COVERED_RULE,
+        codes.WRONG_ARGUMENT_OF_RULE,
+    }:
+        problems += policy_problems(root)
+    return {problem.code for problem in problems}
 
 
 def test_every_explanation_is_plain_text_with_a_title_and_all_sections() -> None:

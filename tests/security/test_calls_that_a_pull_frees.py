@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from covalt_git.access import approval_reasons
+from covalt_git.access import decide_call
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config
 from covalt_git.toolsets.permissions import permissions_of
@@ -296,7 +296,7 @@ def free(root: Path) -> set[tuple[str, int]]:
         (tool.tool_id, number)
         for tool in read_toolset(root, "ev").tools
         for number, args in enumerate(ARGS)
-        if not approval_reasons(config, [tool], args)
+        if decide_call(config.rules, [tool], args).effect == "allow"
     }
 
 

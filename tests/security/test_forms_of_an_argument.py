@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import to_jsonable_python
 
-from covalt_git.access import approval_reasons, confirmation
+from covalt_git.access import confirmation, decide_call
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import UNREAD_SCHEMA
@@ -276,7 +276,9 @@ def test_the_default_of_the_tool_that_an_alias_calls_counts() -> None:
     rule = {"pattern": "a.x", "when": {"args": {"path": "*.env"}}, "require": True}
     rules = ProjectConfig.model_validate({"version": 1, "approvals": [rule]})
 
-    assert approval_reasons(rules, (alias, target.model_copy(update={"tool_id": "b:y"})), {})
+    assert decide_call(
+        rules.rules, (alias, target.model_copy(update={"tool_id": "b:y"})), {}
+    ).reasons
 
 
 VALUES = st.recursive(

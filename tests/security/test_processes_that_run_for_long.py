@@ -44,8 +44,8 @@ def own(
     git(root, "add", "-A")
     git(root, "commit", "-qm", "mine")
     until(lambda: signature(root, tmp_path / "config") is not None)  # else nothing would be cached
-    assert Project.cached(root, None).config.approvals
-    assert current_config(root).approvals
+    assert Project.cached(root, None).config.rules
+    assert current_config(root).rules
     return root
 
 
@@ -82,13 +82,13 @@ def _add_a_clone(root: Path) -> None:
 
 def _trust(root: Path) -> None:
     _add_a_remote(root)
-    assert not current_config(root).approvals
+    assert not current_config(root).rules
     Consents.of(root).trust(config_permissions(read_config(root)))
 
 
 def _trust_everything(root: Path) -> None:
     _add_a_remote(root)
-    assert not current_config(root).approvals
+    assert not current_config(root).rules
     trust_folder(root)
 
 
@@ -111,8 +111,8 @@ def test_a_running_process_trusts_what_a_new_one_trusts(
 ) -> None:
     change(own)
 
-    assert bool(Project.cached(own, None).config.approvals) == waives
-    assert bool(current_config(own).approvals) == waives
+    assert bool(Project.cached(own, None).config.rules) == waives
+    assert bool(current_config(own).rules) == waives
 
 
 def _track_data(root: Path) -> None:

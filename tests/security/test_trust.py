@@ -217,7 +217,7 @@ def test_a_command_that_has_no_grant_to_add_says_that_none_is_trusted(
 def test_rules_of_a_clone_waive_no_approval(clone: Path) -> None:
     config = Project.open(clone).config
 
-    assert config.approvals == ()
+    assert config.rules == ()
     assert not config.roles["agent"].approve_own
 
     owner(clone)("trust_project")
@@ -229,11 +229,11 @@ def test_a_removed_requirement_of_approval_needs_trust_again(clone: Path) -> Non
     text = (clone / "covalt.yaml").read_text()
     (clone / "covalt.yaml").write_text(text.replace("approvals:\n", f"approvals:\n{requires}"))
     owner(clone)("trust_project")
-    assert len(Project.open(clone).config.approvals) == 2
+    assert len(Project.open(clone).config.rules) == 2
 
     (clone / "covalt.yaml").write_text(text)
 
-    assert Project.open(clone).config.approvals == ()
+    assert Project.open(clone).config.rules == ()
 
 
 def test_what_the_user_grants_on_this_machine_acts_at_once(clone: Path) -> None:
@@ -283,14 +283,14 @@ def test_a_project_made_here_needs_no_trust_until_others_can_change_it(
     assert cli_in(tmp_path, "init", str(root))[0] == 0
     rules = 'version: 1\napprovals:\n  - {pattern: "app-builder.*", require: false}\n'
     (root / "covalt.yaml").write_text(rules)
-    assert len(Project.open(root).config.approvals) == 1
+    assert len(Project.open(root).config.rules) == 1
 
     git(root, "remote", "add", "origin", "https://git.example/x")
-    assert Project.open(root).config.approvals == ()
+    assert Project.open(root).config.rules == ()
     owner(root)("trust_project")
-    assert len(Project.open(root).config.approvals) == 1
+    assert len(Project.open(root).config.rules) == 1
     (root / "covalt.yaml").write_text(rules.replace("app-builder", "*"))
-    assert Project.open(root).config.approvals == ()
+    assert Project.open(root).config.rules == ()
 
 
 @pytest.mark.parametrize("way", ["am", "fetch"])
@@ -312,8 +312,8 @@ def test_a_patch_of_another_user_is_not_trusted_in_a_project_made_here(
         git(root, "fetch", "-q", "--no-write-fetch-head", str(theirs), "HEAD:refs/heads/theirs")
         git(root, "checkout", "-q", "theirs")
 
-    assert read_config(root).approvals
-    assert Project.open(root).config.approvals == ()
+    assert read_config(root).rules
+    assert Project.open(root).config.rules == ()
 
 
 @pytest.mark.parametrize("how", ["remote", "no-reflog"])
@@ -331,7 +331,7 @@ def test_a_project_whose_origin_git_does_not_show_is_not_local(
         'version: 1\napprovals:\n  - {pattern: "**", require: false}\n'
     )
 
-    assert Project.open(root).config.approvals == ()
+    assert Project.open(root).config.rules == ()
 
 
 def test_an_untrusted_host_for_the_registry_holds_back_its_tools(tmp_path: Path) -> None:

@@ -398,12 +398,12 @@ def test_another_project_at_the_path_of_a_trusted_one_is_not_trusted(
     root = tmp_path / "own"
     assert cli_in(tmp_path, "init", str(root))[0] == 0
     (root / "covalt.yaml").write_text(WAIVER)
-    assert len(Project.open(root).config.approvals) == 1  # stored: they made it here
+    assert len(Project.open(root).config.rules) == 1  # stored: they made it here
     shutil.rmtree(root)
     root.mkdir()
     (root / "covalt.yaml").write_text(WAIVER)
 
-    assert Project.open(root).config.approvals == ()
+    assert Project.open(root).config.rules == ()
 
 
 def project_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -603,7 +603,7 @@ def test_own_commits_branches_and_resets_need_no_trust(own: Path) -> None:
     git(own, "commit", "-q", "--amend", "-m", "better")
     git(own, "reset", "-q", "--hard", "idea")
 
-    assert len(Project.open(own).config.approvals) == 1
+    assert len(Project.open(own).config.rules) == 1
 
 
 @pytest.mark.parametrize("collect", [False, True])
@@ -624,11 +624,11 @@ def test_own_tags_stashes_and_notes_need_no_trust(own: Path, *, collect: bool) -
         git(own, "gc", "-q", "--prune=now")
         git(own, "pack-refs", "--all")
 
-    assert len(Project.open(own).config.approvals) == 1
+    assert len(Project.open(own).config.rules) == 1
     git(own, "stash", "pop")
-    assert Project.open(own).config.approvals == ()
+    assert Project.open(own).config.rules == ()
     git(own, "stash")
-    assert len(Project.open(own).config.approvals) == 1
+    assert len(Project.open(own).config.rules) == 1
 
 
 @pytest.mark.parametrize("store", [".hg", ".jj", ".svn"])
@@ -640,11 +640,11 @@ def test_a_checkout_of_another_system_needs_trust(
     (own / "covalt.yaml").write_text(WAIVER)
     if not has_git:
         shutil.rmtree(own / ".git")
-    assert len(Project.open(own).config.approvals) == 1
+    assert len(Project.open(own).config.rules) == 1
 
     (own / place / store).mkdir(parents=True)
 
-    assert Project.open(own).config.approvals == ()
+    assert Project.open(own).config.rules == ()
 
 
 def _merge_fetched(own: Path, theirs: Path) -> None:
@@ -810,7 +810,7 @@ def test_commits_of_others_need_trust_however_they_arrive(
     arrive(own, theirs)
 
     assert (own / "covalt.yaml").read_text() == WAIVER
-    assert Project.open(own).config.approvals == ()
+    assert Project.open(own).config.rules == ()
 
 
 def test_an_imported_toolset_is_not_its_users_work_in_an_own_project(own: Path) -> None:
@@ -878,7 +878,7 @@ def test_a_fifo_in_the_repository_proves_nothing_and_waits_for_nobody(own: Path,
     (own / ".git" / name).unlink()
     os.mkfifo(own / ".git" / name)
 
-    assert Project.open(own).config.approvals == ()
+    assert Project.open(own).config.rules == ()
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, "null", ""])
@@ -906,7 +906,7 @@ def outer(tmp_path: Path, cli_in: Callable[..., tuple[int, str]]) -> Path:
     (inner / "covalt.yaml").write_text(WAIVER)
     git(inner, "add", "-A")
     git(inner, "commit", "-qm", "mine")
-    assert len(Project.open(inner).config.approvals) == 1
+    assert len(Project.open(inner).config.rules) == 1
     return outer
 
 
@@ -931,11 +931,11 @@ def _pull_outer(outer: Path, theirs: Path) -> None:
 
 
 def test_an_outer_repository_of_ones_own_needs_no_trust(outer: Path, inner: Path) -> None:
-    assert len(Project.open(inner).config.approvals) == 1
+    assert len(Project.open(inner).config.rules) == 1
     (outer / "notes.txt").write_text("more")
     git(outer, "commit", "-qam", "mine")
 
-    assert len(Project.open(inner).config.approvals) == 1
+    assert len(Project.open(inner).config.rules) == 1
 
 
 @pytest.mark.parametrize("ignores", [False, True])
@@ -949,7 +949,7 @@ def test_a_pull_into_an_outer_repository_needs_trust(
     _pull_outer(outer, theirs_outer)
     assert (inner / "toolsets/ev").exists()
 
-    assert Project.open(inner).config.approvals == ()
+    assert Project.open(inner).config.rules == ()
     assert any("a.example" in text for text in lacking(inner))
 
 
@@ -957,11 +957,11 @@ def test_an_outer_repository_with_a_remote_needs_trust_once(
     outer: Path, inner: Path, tmp_path: Path
 ) -> None:
     git(outer, "remote", "add", "origin", str(tmp_path / "elsewhere"))
-    assert Project.open(inner).config.approvals == ()
+    assert Project.open(inner).config.rules == ()
 
     Operations(inner)("trust_project")
 
-    assert len(Project.open(inner).config.approvals) == 1
+    assert len(Project.open(inner).config.rules) == 1
 
 
 @pytest.mark.parametrize("how", ["linked worktree", "not a repository"])
@@ -972,7 +972,7 @@ def test_an_outer_repository_that_cannot_be_read_needs_trust(
     pointer = f"gitdir: {tmp_path / 'elsewhere'}\n" if how == "linked worktree" else "x"
     (outer / ".git").write_text(pointer)
 
-    assert Project.open(inner).config.approvals == ()
+    assert Project.open(inner).config.rules == ()
 
 
 def test_data_that_an_outer_repository_tracks_is_not_used(

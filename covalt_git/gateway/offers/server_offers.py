@@ -67,7 +67,7 @@ def _may_open(project: Project, offer: ServerOffer) -> bool:
     return (
         offer.is_accepted
         and project.catalog.sees(offer.id)
-        and not offer.needs_approval(project.config.approvals)
+        and not offer.needs_approval(project.catalog.rules)
     )
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mcp_types as types
 
-from covalt_git.access import confirmation
 from covalt_git.calls.servers.mcp_calls import read_linked
 from covalt_git.catalog.prompt_content import Content
 from covalt_git.errors import CovaltError, StaleError
@@ -263,7 +262,8 @@ class Resources(NamedTuple):
         """Return whether the client may do what a built-in tool does, and without approval: a resource cannot wait for it."""
         tool = BUILTINS[f"{BUILTIN_NAMESPACE}:{name}"]
         project = self.project
-        return project.catalog.sees(tool.tool_id) and not confirmation(project.config, tool, args)
+        catalog = project.catalog
+        return catalog.sees(tool.tool_id) and not catalog.decide_call([tool], args).reasons
 
 
 def _linking(project: Project, call: ToolCall, uri: str) -> Found | None:

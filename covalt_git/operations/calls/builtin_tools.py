@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.access import confirmation
 from covalt_git.calls.builtin_calls import MOST_PATHS
 from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.calls.telemetry import observe_call
@@ -56,7 +55,8 @@ def make_unrecorded_call(
     """
 
     def check_no_approval() -> None:
-        reasons = confirmation(context.project.config, entry.tool, request.args)
+        context.visibility.check_rules([entry.tool], request.args)
+        reasons = context.visibility.decide_call([entry.tool], request.args).reasons
         if reasons:
             raise CovaltError(
                 f"{request.tool_id} needs approval ({', '.join(reasons)}), but its calls are not recorded and cannot be pending",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from covalt_git.access import approval_reasons
 from covalt_git.calls import engine, preconditions
 from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.calls.running import RUNNING
@@ -245,8 +244,11 @@ def check_arguments(context: Context, request: CheckArguments) -> ArgumentsCheck
             preconditions.check_arguments(called_tool, request.args)
     except InvalidArgumentsError as error:
         problems = tuple(map(ArgumentProblem.of, error.problems))
-    reasons = approval_reasons(context.project.config, called, request.args)
-    return ArgumentsChecked(problems=problems, confirmation=reasons)
+    decision = context.visibility.decide_call(called, request.args)
+    if decision.effect == "deny":
+        why = f"a rule denies this call: {', '.join(decision.reasons)}"
+        problems += (ArgumentProblem(path="$", message=why),)
+    return ArgumentsChecked(problems=problems, confirmation=decision.asks)
 
 
 @operation(errors=(404,), local=True)

@@ -1,0 +1,101 @@
+"""The cases of ``policy_tests.yaml``, and the rules that none of them reaches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from covalt_git.access.policy_outcomes import policy_decision
+from covalt_git.authority.facts import place_in
+from covalt_git.errors import nearest_name
+from covalt_git.manifests.project_root import POLICY_TESTS
+from covalt_git.manifests.reading import read_yaml, shown_path
+from covalt_git.models.policy_tests import PolicyTests
+from covalt_git.problems import codes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.authority.facts import Place
+    from covalt_git.authority.project_tools import ProjectTools
+    from covalt_git.errors import Problem
+    from covalt_git.manifests.reading import Reading
+    from covalt_git.models.policy_tests import PolicyCase
+    from covalt_git.models.project_config import ProjectConfig
+
+
+class CasesRun(NamedTuple):
+    """The number of cases, the problems of those that failed, and the rules that no case reaches."""
+
+    cases: int
+    problems: tuple[Problem, ...]
+    unreached: tuple[Place, ...]
+
+
+def read_cases(root: Path) -> Reading[PolicyTests] | None:
+    """Return the cases of the project; None if it has no such file, or a link, which may lead to any file."""
+    file = root / POLICY_TESTS
+    if file.is_symlink() or not file.exists():
+        return None
+    return read_yaml(file, shown_path(file, root), PolicyTests)
+
+
+def run_cases(root: Path, config: Reading[ProjectConfig], tools: ProjectTools) -> CasesRun:
+    """Decide about each case by the files of the project; no tool runs.
+
+    Whether the user of this machine trusts the rules is not considered, so that the result is the same in CI.
+    """
+    reading = read_cases(root)
+    reached: set[int] = set()
+    problems: list[Problem] = []
+    cases: tuple[PolicyCase, ...] = ()
+    if reading is not None:
+        problems += reading.problems
+        cases = reading.value.cases if reading.value else ()
+        for position, case in enumerate(cases):
+            problem, rule = _run(reading.below("cases", position), config, tools, case)
+            problems += [] if problem is None else [problem]
+            reached |= set() if rule is None else {rule}
+    unreached = tuple(
+        place_in(config, config.valid.rule_place(position))
+        for position in range(len(config.valid.rules))
+        if position not in reached
+    )
+    return CasesRun(len(cases), tuple(problems), unreached)
+
+
+def _run(
+    reading: Reading[PolicyTests],
+    config: Reading[ProjectConfig],
+    tools: ProjectTools,
+    case: PolicyCase,
+) -> tuple[Problem | None, int | None]:
+    """Return the problem of a case that fails, and the position of the rule that decides about it."""
+    roles = config.valid.roles
+    if case.role is not None and case.role not in roles:
+        near = nearest_name(case.role, roles)
+        hint = f"write {near}" if near else "covalt-git role list"
+        message = f"there is no role {case.role!r}"
+        return reading.problem(codes.FAILED_CASE, ("role",), message, hint=hint), None
+    tool = tools.find(case.tool)
+    if tool is None:
+        message = f"there is no tool {case.tool!r}"
+        hint = "covalt-git tool list"
+        return reading.problem(codes.FAILED_CASE, ("tool",), message, hint=hint), None
+    decision = policy_decision(config.valid, case.role, tools.called(tool), case.args)
+    if decision.outcome == case.expect:
+        return None, decision.rule
+    by = "; ".join(decision.reasons) or "no rule applies"
+    if decision.rule is not None:
+        by += f" ({place_in(config, config.valid.rule_place(decision.rule))})"
+    message = f"expected {case.expect}, but the call {_WORDS[decision.outcome]}: {by}"
+    role = f" --role {case.role}" if case.role else ""
+    hint = f"covalt-git policy explain {case.tool}{role}"
+    return reading.problem(codes.FAILED_CASE, ("expect",), message, hint=hint), decision.rule
+
+
+_WORDS = {
+    "hidden": "is of a hidden tool",
+    "denied": "is denied",
+    "asks": "asks",
+    "runs": "runs",
+}

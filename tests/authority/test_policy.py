@@ -1,0 +1,197 @@
+"""The policy of a project: explained line by line, tested by cases, and rules that decide about nothing."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from covalt_git.authority.policy_problems import policy_problems
+from tests.api_client import make_project
+from tests.operations_client import Operations
+from tests.workspaces.stores import commit_all
+
+PAGE = (Path(__file__).parents[2] / "docs/policy.md").read_text(encoding="utf-8")
+ROLES = "version: 1\nroles:\n  owner: {admin: true}\n  agent: {allow: ['app-builder.*']}\nrules:\n"
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    assert found
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_project(tmp_path_factory.mktemp("policy") / "project")
+
+
+def codes(root: Path, *rules: str, cases: str = "") -> list[tuple[str, int]]:
+    """Return the codes of the problems of rules, with their lines."""
+    (root / "covalt.yaml").write_text(ROLES + "".join(f"  - {rule}\n" for rule in rules))
+    (root / "policy_tests.yaml").write_text(
+        f"version: 1\ncases:\n{cases}" if cases else "version: 1\n"
+    )
+    return [(problem.code, problem.line) for problem in policy_problems(root)]
+
+
+def test_the_how_to_lets_a_team_in_and_its_cases_pass(root: Path) -> None:
+    (root / "covalt.yaml").write_text(block("yaml covalt.yaml"))
+    (root / "policy_tests.yaml").write_text(block("yaml policy_tests.yaml"))
+    owner = Operations(root)
+
+    tested = owner("run_policy_tests")
+    assert (tested["cases"], tested["problems"]) == (4, [])
+    assert tested["unreached"] == []
+    explained = owner(
+        "explain_policy",
+        tool_id="app-builder:write_file",
+        role="agent",
+        args={"path": "config/a.txt", "content": ""},
+    )
+    for line in explained["lines"]:
+        mark = "*" if line["decides"] else " "
+        assert f"{mark} {line['path']}:{line['line']}:{line['col']}: {line['words']}" in PAGE
+    assert explained["decision"] == "denied"
+    for role in owner("list_tool_roles", tool_id="app-builder:write_file")["roles"]:
+        row = [role["role"], "yes" if role["sees"] else "no"]
+        assert re.search(r" +".join(row), PAGE)
+    assert list(policy_problems(root)) == []
+
+
+def test_a_role_explains_only_its_own_calls_of_visible_tools(root: Path) -> None:
+    (root / "covalt.yaml").write_text(block("yaml covalt.yaml"))
+    agent = Operations(root, "agent")
+
+    assert agent("explain_policy", tool_id="app-builder:write_file")["role"] == "agent"
+    assert agent.error("explain_policy", tool_id="app-builder:run_command").code == "unknown_tool"
+    assert (
+        agent.error("explain_policy", tool_id="app-builder:write_file", role="owner").code
+        == "forbidden"
+    )
+    assert agent.error("list_tool_roles", tool_id="app-builder:write_file").code == "forbidden"
+
+
+def test_the_lines_of_a_decision_are_in_its_order(root: Path) -> None:
+    lines = (
+        "{pattern: 'app-builder.*', roles: [owner], effect: allow}",
+        "{pattern: 'app-builder.*', when: {annotations: {open_world: true}}, effect: deny}",
+        "{pattern: 'app-builder.*', when: {args: {path: 'b*'}}, effect: deny}",
+        "{pattern: '**', effect: ask}",
+        "{pattern: '**', effect: deny}",
+    )
+    codes(root, *lines)
+    answer = Operations(root, "agent")(
+        "explain_policy", tool_id="app-builder:write_file", args={"path": "a"}
+    )
+
+    assert [(line["line"], line["decides"]) for line in answer["lines"]] == [
+        (4, False),
+        (7, False),
+        (8, False),
+        (9, True),
+    ]
+    assert answer["decision"] == "asks"
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (["{pattern: 'app-bilder.*', effect: deny}"], [("CG409", 6)]),
+        (
+            [
+                "{pattern: 'workspace.*', when: {annotations: {destructive: true, idempotent: true, open_world: true}}, effect: ask}"
+            ],
+            [("CG409", 6)],
+        ),
+        (
+            ["{pattern: '**', effect: ask}", "{pattern: 'app-builder.*', effect: deny}"],
+            [("CG410", 7)],
+        ),
+        (
+            [
+                "{pattern: 'app-builder.*', roles: [owner], effect: ask}",
+                "{pattern: 'app-builder.*', effect: deny}",
+            ],
+            [],
+        ),
+        (
+            [
+                "{pattern: 'app-builder.*', when: {args: {path: a}}, effect: allow}",
+                "{pattern: 'app-builder.*', when: {args: {path: a}}, effect: deny}",
+            ],
+            [],
+        ),
+        (
+            [
+                "{pattern: 'app-builder.*', when: {args: {path: a}}, effect: ask}",
+                "{pattern: 'app-builder.*', when: {args: {path: a}}, effect: deny}",
+            ],
+            [("CG410", 7)],
+        ),
+        (
+            ["{pattern: 'app-builder.write_file', when: {args: {pth: a}}, effect: deny}"],
+            [("CG411", 6)],
+        ),
+        (
+            [
+                "{pattern: 'app-builder.write_file', when: {args: {pth: {exists: false}}}, effect: deny}"
+            ],
+            [("CG411", 6)],
+        ),
+        (
+            ["{pattern: 'app-builder.write_file', when: {args: {path: {min: 3}}}, effect: allow}"],
+            [("CG411", 6)],
+        ),
+        (
+            ["{pattern: 'app-builder.write_file', when: {args: {path: 3}}, effect: allow}"],
+            [("CG411", 6)],
+        ),
+        (
+            [
+                "{pattern: 'app-builder.write_file', when: {args: {path: {under: a}}}, effect: allow}"
+            ],
+            [],
+        ),
+        (
+            [
+                "{pattern: 'app-builder.run_command', when: {args: {command: {not: 'rm *'}}}, effect: allow}"
+            ],
+            [("CG218", 6)],
+        ),
+    ],
+)
+def test_a_rule_that_decides_about_nothing_is_reported(
+    root: Path, rules: list[str], expected: list[tuple[str, int]]
+) -> None:
+    assert codes(root, *rules) == expected
+
+
+def test_a_case_that_fails_is_reported_with_its_line_and_that_of_the_rule(root: Path) -> None:
+    deny = "{pattern: 'app-builder.write_file', roles: [agent], effect: deny}"
+    cases = "  - {role: agent, tool: 'app-builder:write_file', expect: runs}\n"
+    cases += "  - {role: agnt, tool: 'app-builder:write_file', expect: runs}\n"
+    cases += "  - {role: agent, tool: 'app-builder:write_fil', expect: runs}\n"
+
+    assert codes(root, deny, cases=cases) == [("CG408", 3), ("CG408", 4), ("CG408", 5)]
+    assert "covalt.yaml:6:5" in next(iter(policy_problems(root))).message
+    failed = Operations(root, "owner")("validate", paths=[])["problems"]
+    assert [problem["code"] for problem in failed if problem["severity"] == "error"] == [
+        "CG408"
+    ] * 3
+
+
+def test_recorded_calls_that_a_revision_decides_otherwise_are_listed(root: Path) -> None:
+    (root / "covalt.yaml").write_text(ROLES + "  - {pattern: '**', effect: allow}\n")
+    commit_all(root)
+    owner = Operations(root, "owner")
+    owner("create_chat", chat_id="history")
+    for path in ("a.txt", "b.txt"):
+        args = {"path": path, "content": "x"}
+        owner("call_tool", chat_id="history", tool_id="workspace:write_file", args=args)
+    rule = "{pattern: 'workspace.write_file', when: {args: {path: 'a*'}}, effect: deny}"
+    (root / "covalt.yaml").write_text(ROLES + f"  - {rule}\n")
+
+    compared = owner("compare_policy", history=10, role="owner")
+    (changed,) = compared["changed"]
+    assert (changed["revision"], changed["files"], compared["calls"]) == ("runs", "denied", 2)
+    assert owner("compare_policy", history=1, role="owner")["changed"] == []

@@ -1,0 +1,78 @@
+"""A rule that denies a call refuses it at each entry, also after the call was requested."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.api_client import configure, make_project
+from tests.operations_client import Operations
+
+ROLES = """
+default_role: owner
+roles:
+  owner: {admin: true}
+  agent: {allow: ["**"], approve: ["**"]}
+"""
+WRITE = {"path": "config/a.txt", "content": "x"}
+
+
+def rules(*lines: str) -> str:
+    return ROLES + "".join(f"{line}\n" for line in ("rules:", *(f"  - {line}" for line in lines)))
+
+
+DENY = '{pattern: "*.write_file", roles: [agent], when: {args: {path: {under: config}}}, effect: deny, reason: ask Ann}'
+ASK = '{pattern: "app-builder.write_file", effect: ask}'
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Operations:
+    root = make_project(tmp_path / "project")
+    configure(root, rules(DENY, ASK))
+    Operations(root)("create_chat", chat_id="c1")
+    return Operations(root, "agent")
+
+
+def test_a_denied_call_is_refused_with_the_reason_and_not_recorded(agent: Operations) -> None:
+    for tool_id in ("app-builder:write_file", "workspace:write_file"):
+        error = agent.error("call_tool", chat_id="c1", tool_id=tool_id, args=WRITE)
+
+        assert (error.code, error.http_status) == ("policy_denied", 403)
+        assert "ask Ann" in error.message
+    assert agent("list_calls", chat_id="c1")["calls"] == []
+    assert (
+        agent("get_tool", tool_id="app-builder:write_file")["tool_id"] == "app-builder:write_file"
+    )
+    checked = agent("check_arguments", tool_id="app-builder:write_file", args=WRITE)
+    assert (len(checked["problems"]), checked["confirmation"]) == (1, [])
+
+
+def test_an_operation_that_does_what_a_denied_call_does_is_refused(agent: Operations) -> None:
+    # The role may approve, but a rule that denies cannot be approved.
+    error = agent.error("update_workspace_file", chat_id="c1", **WRITE)
+    assert error.code == "policy_denied"
+
+
+def test_a_pending_call_that_a_rule_denies_since_cannot_be_approved(agent: Operations) -> None:
+    configure(agent.root, rules(ASK))
+    pending = agent("call_tool", chat_id="c1", tool_id="app-builder:write_file", args=WRITE)
+    configure(agent.root, rules(DENY, ASK))
+
+    owner = agent.as_role("owner")
+    error = owner.error("approve_call", execution_id=pending["execution_id"])
+    assert error.code == "policy_denied"
+    assert owner("deny_call", execution_id=pending["execution_id"])["status"] == "error"
+
+
+def test_a_replay_obeys_the_rules(agent: Operations) -> None:
+    configure(agent.root, ROLES)
+    call = agent("call_tool", chat_id="c1", tool_id="app-builder:write_file", args=WRITE)
+    configure(agent.root, rules(DENY))
+    error = agent.error("replay_call", chat_id="c1", call_id=call["id"])
+    assert error.code == "policy_denied"
+
+
+def test_a_script_gets_the_error_of_a_denied_call(agent: Operations) -> None:
+    source = 'tools.app_builder.write_file(path="config/a.txt", content="x")'
+    run = {"script": source}
+    result = agent("call_tool", chat_id="c1", tool_id="workspace:run_script", args=run)
+    assert "policy_denied" in str(result)
