@@ -649,10 +649,65 @@ def test_ended_scripts_are_listed_on_request(scripts: Scripts) -> None:
     assert [row["id"] for row in rows] == ids[1:]
 
 
-def test_the_log_has_the_calls_of_a_script_below_it(
+def test_an_approval_says_which_arguments_differ_from_the_earlier_calls_of_the_tool(
     scripts: Scripts, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = scripts.run(PAID)
+) -> None:
+    source = (
+        "tools.marks.mark(name='x', to='elsewhere')\n"
+        "for name in ['a', 'b', 'c']:\n"
+        "    tools.marks.pay(name=name, to='acme')"
+    )
+    answer = scripts.run(source)
+    first = scripts.boss("get_approval", execution_id=answer["execution_id"])["earlier_calls"]
+    assert first == {"total": 1, "of_tool": 0, "arguments": []}
+    for _ in "ab":
+        scripts.approve(answer)
+        answer = scripts.show(answer)
+    third = scripts.boss("get_approval", execution_id=answer["execution_id"])["earlier_calls"]
+    compared = [{"name": "name", "same": False}, {"name": "to", "same": True}]
+    assert third == {"total": 3, "of_tool": 2, "arguments": compared}
+    # A reviewer who may not see the script learns of the calls of this tool only.
+    reviewer = scripts.operate.as_role("reviewer")
+    seen_by_reviewer = reviewer("get_approval", execution_id=answer["execution_id"])
+    assert seen_by_reviewer["earlier_calls"] == third | {"total": None}
+    with pytest.raises(SystemExit):
+        main(
+            ["-C", str(scripts.root), "--role", "boss", "approval", "show", answer["execution_id"]]
+        )
+    printed = capsys.readouterr().out
+    assert f"line 3 of the script {answer['id']}, after 3 calls" in printed
+    assert "  name: differs\n  to: same in 2 earlier calls\n" in printed
+
+
+def test_values_that_only_python_takes_for_equal_differ_and_so_does_an_argument_left_out(
+    scripts: Scripts,
+) -> None:
+    answer = scripts.run(
+        "tools.marks.flag(name='a', every=1)\ntools.marks.flag(name='a', every=True)"
+    )
+    answer = scripts.approve(answer)
+    compared = scripts.boss("get_approval", execution_id=answer["execution_id"])["earlier_calls"]
+    same = {argument["name"]: argument["same"] for argument in compared["arguments"]}
+    assert same == {"name": True, "every": False}
+    other = scripts.run("tools.marks.pay(name='a', to='x')\ntools.marks.pay(name='a')")
+    other = scripts.approve(other)
+    compared = scripts.boss("get_approval", execution_id=other["execution_id"])["earlier_calls"]
+    same = {argument["name"]: argument["same"] for argument in compared["arguments"]}
+    assert same == {"name": True, "to": False}
+
+
+def log_of(scripts: Scripts, capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    """Return the lines of `chat log --oneline`, without ids of commits."""
+    with pytest.raises(SystemExit):
+        main(["-C", str(scripts.root), "chat", "log", "c1", "--oneline", *options])
+    lines = capsys.readouterr().out.splitlines()
+    return [re.sub(r"\b[0-9a-f]{12}( \(\*main\))?  ", "", line) for line in lines]
+
+
+def test_the_log_has_the_calls_of_a_script_below_it(
+    scripts: Scripts, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     scripts.operate("call_tool", chat_id="c1", tool_id="marks:read", args={})
     scripts.approve(answer)
     with pytest.raises(SystemExit):

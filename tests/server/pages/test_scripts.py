@@ -8,6 +8,7 @@ import pytest
 from tests.api_client import Api, configure
 from tests.operations_client import Operations
 from tests.server.visitor import Visitor
+from tests.settling import until
 
 CONFIG = """\
 default_role: boss
@@ -38,6 +39,21 @@ def until_ended(root: Path, script_id: str, state: str = "success") -> None:
             return
         time.sleep(0.1)
     raise AssertionError(f"the script did not become {state}")
+
+
+def until_waiting_again(api: Api, script_id: str) -> str:
+    """Wait for the next pending call of a script that continues in a thread; return its approval."""
+
+    waiting_for = list[str]()
+
+    def waits() -> bool:
+        script = api.get("get_script", script_id=script_id)
+        if script["calls"] and script["execution_id"]:
+            waiting_for.append(script["execution_id"])
+        return bool(waiting_for)
+
+    until(waits)
+    return waiting_for[0]
 
 
 def test_the_page_of_an_approval_shows_the_script_and_its_line(
