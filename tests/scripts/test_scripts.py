@@ -4,10 +4,12 @@ import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from covalt_git import timestamps
 from covalt_git.cli import main
 from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import CallRecord
@@ -652,8 +654,6 @@ def test_ended_scripts_are_listed_on_request(scripts: Scripts) -> None:
 def test_an_approval_says_which_arguments_differ_from_the_earlier_calls_of_the_tool(
     scripts: Scripts, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = scripts.run(PAID)
-) -> None:
     source = (
         "tools.marks.mark(name='x', to='elsewhere')\n"
         "for name in ['a', 'b', 'c']:\n"
@@ -708,18 +708,44 @@ def log_of(scripts: Scripts, capsys: pytest.CaptureFixture[str], *options: str) 
 
 def test_the_log_has_the_calls_of_a_script_below_it(
     scripts: Scripts, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = scripts.run(PAID)
     scripts.operate("call_tool", chat_id="c1", tool_id="marks:read", args={})
-    scripts.approve(answer)
-    with pytest.raises(SystemExit):
-        main(["-C", str(scripts.root), "chat", "log", "c1", "--oneline"])
-    titles = [line.split("  ", 1) for line in capsys.readouterr().out.splitlines()]
-    lines = [re.sub(r"[0-9a-f]{8,12}( \(\*main\))?  ", "", "  ".join(parts)) for parts in titles]
-    assert [line.rstrip() for line in lines] == [
+    later = timestamps.written(datetime.now(UTC) + timedelta(seconds=190))
+    with monkeypatch.context() as patched:
+        patched.setattr("covalt_git.workspaces.writer.commits.now", lambda: later)
+        scripts.approve(answer)
+    mark = f"  (script {answer['id'][-8:]})"
+    assert log_of(scripts, capsys) == [
         "workspace:run_script success",
         "  └ marks:mark success",
-        "  └ marks:pay success",
+        "  └ marks:pay success  (waited for approval, 3 min)",
         "marks:read success",
-        f"  └ marks:mark success  (script {answer['id'][-8:]})",
+        f"marks:mark success{mark}",
+    ]
+    assert log_of(scripts, capsys, "--graph")[1].endswith(f"  marks:mark success{mark}")
+    waits = [line["waited_s"] for line in scripts.show(answer)["lines"]]
+    assert (waits[0], waits[2]) == (None, None)
+    assert waits[1] >= 180
+
+
+def test_the_log_has_a_call_below_its_own_script_only_and_where_a_script_waits(
+    scripts: Scripts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "tools.marks.read()\ntools.marks.pay(name='b')"
+    first, second = scripts.run(source), scripts.run(source)
+    scripts.approve(first)
+    marks = [f"  (script {answer['id'][-8:]})" for answer in (first, second)]
+    waiting = (
+        f"script {second['id'][-8:]} on main waits at line 2 for the approval of marks:pay:"
+        f" covalt-git approval approve {second['execution_id']}"
+    )
+    assert [re.sub(r", \d+ s", "", line) for line in log_of(scripts, capsys)] == [
+        "workspace:run_script success",
+        "  └ marks:pay success  (waited for approval)",
+        f"marks:read success{marks[1]}",
+        f"marks:read success{marks[0]}",
+        waiting,
     ]
 
 
