@@ -15,6 +15,12 @@ def of_ns(ns: int) -> str:
     return written(datetime.fromtimestamp(ns // 1_000_000 / 1000, UTC))
 
 
+def seconds_between(start: str, end: str) -> int:
+    """Return the whole seconds between two timestamps; 0 if the clock was set back in between."""
+    passed = datetime.fromisoformat(end) - datetime.fromisoformat(start)
+    return max(0, int(passed.total_seconds()))
+
+
 def now() -> str:
     """Return the current time in this format."""
     return written(datetime.now(UTC))

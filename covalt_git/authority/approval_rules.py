@@ -37,8 +37,8 @@ def rules_for(rules: Sequence[PolicyRule], tool: Tool) -> tuple[PolicyRule, ...]
             is_about(rule, tool)
             and is_like
             and all(
-                _may_have(tool, path) or matches_missing(wanted)
-                for path, wanted in rule.when.args.items()
+                _may_have(tool, path) or matches_missing(condition)
+                for path, condition in rule.when.args.items()
             )
         ):
             applicable.append(_about_all(rule.effect, rule.when.args, rule.roles))

@@ -61,8 +61,8 @@ def rule_problems(config: Reading[ProjectConfig], tools: ProjectTools) -> Iterat
             hint = "move this rule up, or remove it"
             yield at.warning(codes.COVERED_RULE, (), message, hint=hint)
             continue
-        for path, wanted in rule.when.args.items():
-            yield from _argument_problems(at.below("when", "args"), tools, rule, path, wanted)
+        for path, condition in rule.when.args.items():
+            yield from _argument_problems(at.below("when", "args"), tools, rule, path, condition)
 
 
 def _may_match_unlisted(rule: PolicyRule, tools: ProjectTools) -> bool:
@@ -90,9 +90,9 @@ def _may_match_unlisted(rule: PolicyRule, tools: ProjectTools) -> bool:
 def _covering(earlier: Sequence[PolicyRule], rule: PolicyRule, tools: ProjectTools) -> int | None:
     """Return the number, from 1, of the rule that decides before another one about all of its calls."""
     candidates = [
-        (number, before)
-        for number, before in enumerate(earlier, start=1)
-        if _has_wider_condition(before, rule)
+        (number, earlier_rule)
+        for number, earlier_rule in enumerate(earlier, start=1)
+        if _has_wider_condition(earlier_rule, rule)
     ]
     if not candidates:
         return None
@@ -100,21 +100,23 @@ def _covering(earlier: Sequence[PolicyRule], rule: PolicyRule, tools: ProjectToo
     for tool in tools.matching(rule.pattern):
         if not applies(rule, tool):
             continue
-        number = next((number for number, before in candidates if applies(before, tool)), None)
+        number = next(
+            (number for number, earlier_rule in candidates if applies(earlier_rule, tool)), None
+        )
         if number is None:
             return None
         covering.add(number)
     return min(covering)
 
 
-def _has_wider_condition(before: PolicyRule, rule: PolicyRule) -> bool:
+def _has_wider_condition(earlier_rule: PolicyRule, rule: PolicyRule) -> bool:
     """Return whether the roles and arguments of a rule include all those of a later one."""
-    if before.roles and not (rule.roles and set(rule.roles) <= set(before.roles)):
+    if earlier_rule.roles and not (rule.roles and set(rule.roles) <= set(earlier_rule.roles)):
         return False
     # A rule that allows matches fewer spellings than one with the same condition that limits.
-    if before.when.args and not before.requires and rule.requires:
+    if earlier_rule.when.args and not earlier_rule.requires and rule.requires:
         return False
-    args, wider = rule.condition.get("args", {}), before.condition.get("args", {})
+    args, wider = rule.condition.get("args", {}), earlier_rule.condition.get("args", {})
     return all(path in args and same(args[path], value) for path, value in wider.items())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from covalt_git.cli.terminal import output
@@ -42,6 +43,7 @@ def print_approval(approval: ApprovalDetail) -> None:
         output.fact(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")
     arguments = canonical_json.dumps(approval.args).decode()
     output.fact(f"arguments: {display.arguments(arguments)}")
+    _print_script(approval)
     for argument, commit in approval.commits.items():
         output.fact(f"{argument} means the commit {commit}")
     for question in approval.questions.values():
@@ -57,3 +59,25 @@ def print_approval(approval: ApprovalDetail) -> None:
         output.changes(approval.replaces.changes)
     why = f"requested by {approval.by} at {approval.created_at}: {', '.join(approval.reasons)}"
     output.fact(why)
+
+
+def _print_script(approval: ApprovalDetail) -> None:
+    """Print where in which script the call waits, and which arguments differ from those of its earlier calls."""
+    if approval.script_id is None:
+        return
+    earlier = approval.earlier_calls
+    after = ""
+    if earlier is not None and earlier.total is not None:
+        after = f", after {output.plural(earlier.total, 'call')}"
+    output.fact(f"line {approval.script_line or '?'} of the script {approval.script_id}{after}")
+    if earlier is None:
+        return
+    if not earlier.of_tool:
+        output.fact(f"its first call of {approval.tool_id}")
+        return
+    same = f"same in {output.plural(earlier.of_tool, 'earlier call')}"
+    for argument in earlier.arguments:
+        # The script chose the name, which must not look like more of this line.
+        name = argument.name
+        quoted = name if name.isascii() and name.isidentifier() else json.dumps(name)
+        output.fact(f"  {quoted}: {same if argument.same else 'differs'}")

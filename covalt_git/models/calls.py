@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from covalt_git import timestamps
 from covalt_git.json_values import JsonObject, field_projection
 from covalt_git.models.base import Digest, Int, StrictModel, Time
 from covalt_git.models.elicitation import Question
@@ -149,6 +150,13 @@ class Approval(StrictModel):
     decided_at: Time | None = None
     decision_reason: str | None = Field(None, description="Why, as the user said who decided.")
     superseded_by: str | None = None
+
+    @property
+    def waited_s(self) -> int | None:
+        """Whole seconds from the request to the decision; None while it is pending."""
+        if self.decided_at is None:
+            return None
+        return timestamps.seconds_between(self.created_at, self.decided_at)
 
 
 class ToolCall(StrictModel):

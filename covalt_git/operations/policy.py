@@ -162,17 +162,17 @@ def compare_policy(context: Context, request: ComparePolicy) -> PolicyCompared:
             continue
         count += 1
         called = tools.called(tool)
-        before = policy_decision(base.value, request.role, called, call.args)
-        after = policy_decision(config, request.role, called, call.args)
-        if before.outcome != after.outcome:
+        earlier_decision = policy_decision(base.value, request.role, called, call.args)
+        current_decision = policy_decision(config, request.role, called, call.args)
+        if earlier_decision.outcome != current_decision.outcome:
             changed.append(
                 CallDecidedOtherwise(
                     chat_id=call.chat_id,
                     call_id=call.id,
                     tool_id=call.tool_id,
-                    revision=before.outcome,
-                    files=after.outcome,
-                    reasons=after.reasons,
+                    revision=earlier_decision.outcome,
+                    files=current_decision.outcome,
+                    reasons=current_decision.reasons,
                 )
             )
     return PolicyCompared(calls=count, skipped=skipped, changed=tuple(changed))

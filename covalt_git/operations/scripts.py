@@ -25,7 +25,7 @@ from covalt_git.scripts.stored_script import StoredScript
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Catalog
@@ -83,6 +83,7 @@ class ScriptRow(Result):
     calls: int = Field(description="Number of its calls that have ended.")
     execution_id: str | None = Field(description="The approval for which it waits.")
     waits_for: str | None = Field(description="The tool of that call.")
+    waits_line: int | None = Field(description="The line of the source that made that call.")
 
 
 class ScriptList(Result):
@@ -101,6 +102,7 @@ class ScriptLine(Result):
     call_id: str | None
     execution_id: str | None = Field(description="The approval for which the call waits.")
     waived_by: str | None = Field(description="The approval of an earlier call that allowed it.")
+    waited_s: int | None = Field(description="Seconds for which it waited for its approval.")
 
 
 class AllowedCalls(Result):
@@ -290,7 +292,8 @@ def _ended_rows(context: Context, request: ListScripts) -> Iterator[ScriptRow]:
             break
         if request.chat_id in {None, chat_id} and context.project.chats.has(chat_id):
             try:
-                row = ScriptRow.of(_ended(context, context.chat(chat_id), script_id))
+                # A row has no lines, so the approvals need not be read.
+                row = ScriptRow.of(_ended(context, context.chat(chat_id), script_id, waits={}))
             except CovaltError:
                 # Hidden, or deleted since, or its record was not fetched: it is shown by its id, with the error.
                 continue
@@ -373,17 +376,19 @@ def _after(context: Context, chat: ChatStore, script_id: str, outcome: CallOutco
 
 def _row(chat: ChatStore, stored: StoredScript) -> ScriptRow:
     state, approval = script_calls.state_of(chat, stored)
-    return ScriptRow.of(stored.script, **_state_fields(stored, state, approval))
+    return ScriptRow.of(stored.script, **_state_fields(chat, stored, state, approval))
 
 
 def _state_fields(
-    stored: StoredScript, state: ScriptState, approval: Approval | None
+    chat: ChatStore, stored: StoredScript, state: ScriptState, approval: Approval | None
 ) -> dict[str, Any]:
+    call = None if approval is None else chat.call(approval.call_id)
     return {
         "state": state,
         "calls": len(stored.calls),
         "execution_id": approval and approval.execution_id,
         "waits_for": approval and approval.tool_id,
+        "waits_line": call and call.line,
     }
 
 
@@ -398,7 +403,7 @@ def _detail(chat: ChatStore, stored: StoredScript) -> ScriptDetail:
             "calls": [call.as_json() for call in scripted_calls(stored)],
             "logs": [log.model_dump(mode="json") for log in script.logs],
         }
-    lines = _lines(stored.calls.values())
+    lines = _lines(stored.calls.values(), _waits(chat))
     waiting = next((call for call in chat.calls() if call.parent == script.id), None)
     if waiting is not None:
         lines.append(
@@ -409,18 +414,24 @@ def _detail(chat: ChatStore, stored: StoredScript) -> ScriptDetail:
                 call_id=waiting.id,
                 execution_id=approval and approval.execution_id,
                 waived_by=waiting.waived_by,
+                waited_s=None,
             )
         )
     return ScriptDetail.of(
         script,
-        **_state_fields(stored, state, approval),
+        **_state_fields(chat, stored, state, approval),
         result=result,
         lines=tuple(lines),
         allowances=tuple(map(AllowedCalls.of, script.allowances)),
     )
 
 
-def _lines(calls: Iterable[SettledCall]) -> list[ScriptLine]:
+def _waits(chat: ChatStore) -> dict[str, int | None]:
+    """Return how many seconds each call of a chat waited for its approval."""
+    return {approval.call_id: approval.waited_s for approval in chat.approvals()}
+
+
+def _lines(calls: Iterable[SettledCall], waits: Mapping[str, int | None]) -> list[ScriptLine]:
     return [
         ScriptLine(
             line=call.line,
@@ -429,6 +440,7 @@ def _lines(calls: Iterable[SettledCall]) -> list[ScriptLine]:
             call_id=call.call_id,
             execution_id=None,
             waived_by=call.waived_by,
+            waited_s=None if call.call_id is None else waits.get(call.call_id),
         )
         for call in sorted(calls, key=lambda call: call.index)
     ]
@@ -457,7 +469,13 @@ def _script_record(record: CallRecord) -> ScriptRecord:
         ) from None
 
 
-def _ended(context: Context, chat: ChatStore, script_id: str) -> ScriptDetail:
+def _ended(
+    context: Context,
+    chat: ChatStore,
+    script_id: str,
+    waits: Mapping[str, int | None] | None = None,
+) -> ScriptDetail:
+    """Return an ended script; ``waits`` are those of :func:`_waits`, which reads all approvals of the chat."""
     oid, record = _record(context, chat, script_id)
     script, manifest = _script_record(record), chat.manifest(oid)
     return ScriptDetail(
@@ -472,9 +490,10 @@ def _ended(context: Context, chat: ChatStore, script_id: str) -> ScriptDetail:
         calls=len(script.calls),
         execution_id=None,
         waits_for=None,
+        waits_line=None,
         source=record.args["script"],
         args=record.args.get("args", {}),
         result=record.result,
-        lines=tuple(_lines(script.calls)),
+        lines=tuple(_lines(script.calls, _waits(chat) if waits is None else waits)),
         allowances=(),
     )

@@ -196,6 +196,8 @@ class Project:
         )
         return call_result(answer)
 
-    def deny(self, execution_id: str) -> CallResult:
-        """Deny a pending call; it never runs."""
-        return call_result(self._session.perform(approvals.deny_call, execution_id=execution_id))
+    def deny(self, execution_id: str, *, reason: str | None = None) -> CallResult:
+        """Deny a pending call; it never runs.  Its caller sees the reason."""
+        return call_result(
+            self._session.perform(approvals.deny_call, execution_id=execution_id, reason=reason)
+        )

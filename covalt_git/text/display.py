@@ -102,6 +102,16 @@ def arguments(json_text: str) -> str:
     return count_spaces(in_line(json_text))
 
 
+def duration(seconds: int) -> str:
+    """Return a duration in its largest unit, rounded down: ``40 s``, ``3 min``, ``5 h``, ``2 d``."""
+    value, unit = seconds, "s"
+    for size, larger in ((60, "min"), (60, "h"), (24, "d")):
+        if value < size:
+            break
+        value, unit = value // size, larger
+    return f"{value} {unit}"
+
+
 def count_spaces(text: str, counted: Callable[[str], str] | None = None) -> str:
     r"""Return a text with ``\{400 spaces}`` for each long run of spaces; ``counted`` returns its mark."""
     return _LONG_RUN.sub(lambda run: (counted or run_of_spaces)(run[0]), text)

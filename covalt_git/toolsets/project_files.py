@@ -156,8 +156,8 @@ def _wide_waivers(
     for position, rule in enumerate(config.value.rules if config.value else ()):
         for path, value in (
             (path, value)
-            for path, wanted in rule.when.args.items()
-            for value in patterns_of(wanted)
+            for path, condition in rule.when.args.items()
+            for value in patterns_of(condition)
         ):
             is_pattern = not rule.requires and isinstance(value, str) and value.endswith("*")
             if not is_pattern or not _is_for_shell(rule, path, root, toolsets):

@@ -1,20 +1,24 @@
 """Scripts over MCP in both protocol versions, commands and the Python API: started by one, decided by another."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from mcp import Client
+from mcp import Client, MCPError
 from mcp_types import ElicitResult
+from werkzeug.test import TestResponse
 
 from covalt_git import open_project
 from covalt_git.cli import cli
+from covalt_git.errors import CovaltError
 from covalt_git.models.scripts import lines_of
 from tests.api_client import Api
 from tests.mcp_client import error_of, talk, versions
+from tests.operations_client import Operations
 from tests.scripts.conftest import CONFIG, Scripts
-from tests.server.visitor import Visitor
+from tests.server.visitor import Page, Visitor
 from tests.settling import until
 
 SOURCE = "a = tools.marks.mark(name='a')\nb = tools.marks.pay(name='b')\n[a, b]"
@@ -200,3 +204,162 @@ def test_the_python_api_runs_and_decides_a_script(scripts: Scripts) -> None:
     with open_project(scripts.root, role="boss") as project:
         project.approve(answer.execution_id)
     assert scripts.show({"id": answer.id})["result"]["value"] == ["A", "B"]
+
+
+# Which role may see and call workspace:run_script: what each face lists, finds, reads and calls.
+
+RUN_SCRIPT = "workspace:run_script"
+WANTED: dict[str, Any] = {"query": "run a script that calls tools", "limit": 50}
+ARGS = {"script": "1"}
+ROLES = {
+    "runner": ('{allow: ["workspace.*"]}', True),
+    "only-scripts": ('{allow: ["workspace.run_script"]}', True),
+    "admin": ("{admin: true}", True),
+    "narrow": ('{allow: ["marks.*", "workspace.read_file"]}', False),
+    "denied": ('{allow: ["**"], deny: ["workspace.run_script"]}', False),
+    "admin-denied": ('{admin: true, deny: ["workspace.run_*"]}', False),
+    "approver": ('{approve: ["**"]}', False),
+    "empty": ("{}", False),
+}
+HIDDEN = (False, False, "unknown_tool", "unknown_tool")
+VISIBLE = (True, True, "", "")
+
+
+def by_operations(root: Path, role: str) -> tuple[bool, bool, str, str]:
+    operate = Operations(root, role=role)
+
+    def code(name: str, **request: Any) -> str:
+        try:
+            operate(name, **request)
+        except CovaltError as error:
+            return error.code
+        return ""
+
+    listed = [row["tool_id"] for group in operate("list_tools")["groups"] for row in group["tools"]]
+    found = [row["tool_id"] for row in operate("search_tools", **WANTED)["tools"]]
+    return (
+        RUN_SCRIPT in listed,
+        RUN_SCRIPT in found,
+        code("get_tool", tool_id=RUN_SCRIPT),
+        code("call_tool", chat_id="c1", tool_id=RUN_SCRIPT, args=ARGS),
+    )
+
+
+def by_api(root: Path, role: str) -> tuple[bool, bool, str, str]:
+    api = Api.of(root, role=role)
+
+    def code(answer: TestResponse) -> str:
+        body = answer.get_json()
+        return body["error"] if answer.status_code == 404 else ""
+
+    listed = [row["tool_id"] for group in api.get("list_tools")["groups"] for row in group["tools"]]
+    return (
+        RUN_SCRIPT in listed,
+        RUN_SCRIPT in api.ask("search_tools", **WANTED).get_data(as_text=True),
+        code(api.ask("get_tool", tool_id=RUN_SCRIPT)),
+        code(api.tell("call_tool", chat_id="c1", tool_id=RUN_SCRIPT, args=ARGS)),
+    )
+
+
+def by_page(root: Path, role: str) -> tuple[bool, bool, str, str]:
+    visitor = Visitor(Api.of(root, role=role).app)
+
+    def code(page: Page) -> str:
+        return "unknown_tool" if page.status == 404 else ""
+
+    listed = [link.href for link in visitor.open("/tools").links]
+    found = [link.href for link in visitor.open("/tools?q=script").links]
+    page = f"/tools/{RUN_SCRIPT}"
+    return (
+        any(page in href for href in listed),
+        any(page in href for href in found),
+        code(visitor.open(page)),
+        code(visitor.open(f"{page}?chat=c1")),
+    )
+
+
+def by_command(root: Path, role: str) -> tuple[bool, bool, str, str]:
+    def run(*args: str) -> tuple[str, str]:
+        command = ["-C", str(root), "--role", role, *args, "--json"]
+        try:
+            done = CliRunner().invoke(cli, command, catch_exceptions=False)
+        except CovaltError as error:
+            return "", error.code
+        assert done.exit_code == 0
+        return done.stdout, ""
+
+    return (
+        RUN_SCRIPT in run("tool", "list")[0],
+        RUN_SCRIPT in run("tool", "search", *WANTED["query"].split(), "--limit", "50")[0],
+        run("tool", "show", RUN_SCRIPT)[1],
+        run("call", "c1", RUN_SCRIPT, "--arg", "script=1")[1],
+    )
+
+
+def by_python(root: Path, role: str) -> tuple[bool, bool, str, str]:
+    with open_project(root, role=role) as project:
+        try:
+            project.chat("c1").call(RUN_SCRIPT, ARGS)
+        except CovaltError as error:
+            code = error.code
+        else:
+            code = ""
+        listed = [tool.tool_id for tool in project.tools]
+        found = [tool.tool_id for tool in project.search_tools(WANTED["query"], limit=50)]
+    # It has no face that reads a tool but the list.
+    return RUN_SCRIPT in listed, RUN_SCRIPT in found, code, code
+
+
+def by_mcp(root: Path, role: str) -> tuple[bool, bool, str, str]:
+    name = RUN_SCRIPT.replace(":", ".")
+
+    async def say(client: Client) -> tuple[bool, str]:
+        listed = [tool.name for tool in (await client.list_tools()).tools]
+        try:
+            await client.call_tool(name, ARGS)
+        except MCPError as error:
+            # The protocol has its own error for it, with the same words.
+            return name in listed, error.error.message
+        return name in listed, ""
+
+    listed, message = talk(root, say, chat="c1", role=role)
+    code = "unknown_tool" if message.startswith(f"unknown tool {name!r}") else message
+    return listed, listed, code, code
+
+
+def by_mcp_in_search_mode(root: Path, role: str) -> tuple[bool, bool, str, str]:
+    name = RUN_SCRIPT.replace(":", ".")
+
+    async def say(client: Client) -> tuple[bool, bool, str, str]:
+        async def code(meta_tool: str, **args: Any) -> str:
+            result = await client.call_tool(meta_tool, {"name": name, **args})
+            return str(error_of(result)["error"]) if result.is_error else ""
+
+        listed = (await client.list_tools()).tools
+        found = (await client.call_tool("search_tools", WANTED)).structured_content["tools"]
+        is_found = name in {tool["name"] for tool in found}
+        # The descriptions of the three tools must not name it either.
+        is_named = "run_script" in "".join(tool.model_dump_json() for tool in listed)
+        assert is_found or not is_named
+        called = await code("call_tool", arguments=ARGS)
+        return is_found, is_found, await code("read_tool"), called
+
+    return talk(root, say, chat="c1", role=role, mode="search")
+
+
+@pytest.mark.parametrize(
+    "face",
+    [by_operations, by_api, by_page, by_command, by_python, by_mcp, by_mcp_in_search_mode],
+)
+@pytest.mark.parametrize("role", ROLES)
+def test_each_face_lists_finds_reads_and_calls_run_script_for_the_roles_that_may(
+    scripts: Scripts, face: Callable[[Path, str], tuple[bool, bool, str, str]], role: str
+) -> None:
+    lines = [f"  {name}: {allowed}" for name, (allowed, _) in ROLES.items()]
+    config = "version: 1\nworkspace: {durability: fast}\nroles:\n" + "\n".join(lines) + "\n"
+    (scripts.root / "covalt.yaml").write_text(config)
+    may = ROLES[role][1]
+    assert face(scripts.root, role) == (VISIBLE if may else HIDDEN)
+    # A script that ran is a commit of the chat.
+    made = Operations(scripts.root, role="admin")("list_manifests", chat_id="c1")["manifests"]
+    assert len(made) == int(may and face is not by_page)

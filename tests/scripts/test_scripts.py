@@ -4,10 +4,12 @@ import json
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from covalt_git import timestamps
 from covalt_git.cli import main
 from covalt_git.errors import CovaltError
 from covalt_git.models.commit_record import CallRecord
@@ -649,22 +651,101 @@ def test_ended_scripts_are_listed_on_request(scripts: Scripts) -> None:
     assert [row["id"] for row in rows] == ids[1:]
 
 
-def test_the_log_has_the_calls_of_a_script_below_it(
+def test_an_approval_says_which_arguments_differ_from_the_earlier_calls_of_the_tool(
     scripts: Scripts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = (
+        "tools.marks.mark(name='x', to='elsewhere')\n"
+        "for name in ['a', 'b', 'c']:\n"
+        "    tools.marks.pay(name=name, to='acme')"
+    )
+    answer = scripts.run(source)
+    first = scripts.boss("get_approval", execution_id=answer["execution_id"])["earlier_calls"]
+    assert first == {"total": 1, "of_tool": 0, "arguments": []}
+    for _ in "ab":
+        scripts.approve(answer)
+        answer = scripts.show(answer)
+    third = scripts.boss("get_approval", execution_id=answer["execution_id"])["earlier_calls"]
+    compared = [{"name": "name", "same": False}, {"name": "to", "same": True}]
+    assert third == {"total": 3, "of_tool": 2, "arguments": compared}
+    # A reviewer who may not see the script learns of the calls of this tool only.
+    reviewer = scripts.operate.as_role("reviewer")
+    seen_by_reviewer = reviewer("get_approval", execution_id=answer["execution_id"])
+    assert seen_by_reviewer["earlier_calls"] == third | {"total": None}
+    with pytest.raises(SystemExit):
+        main(
+            ["-C", str(scripts.root), "--role", "boss", "approval", "show", answer["execution_id"]]
+        )
+    printed = capsys.readouterr().out
+    assert f"line 3 of the script {answer['id']}, after 3 calls" in printed
+    assert "  name: differs\n  to: same in 2 earlier calls\n" in printed
+
+
+def test_values_that_only_python_takes_for_equal_differ_and_so_does_an_argument_left_out(
+    scripts: Scripts,
+) -> None:
+    answer = scripts.run(
+        "tools.marks.flag(name='a', every=1)\ntools.marks.flag(name='a', every=True)"
+    )
+    answer = scripts.approve(answer)
+    compared = scripts.boss("get_approval", execution_id=answer["execution_id"])["earlier_calls"]
+    same = {argument["name"]: argument["same"] for argument in compared["arguments"]}
+    assert same == {"name": True, "every": False}
+    other = scripts.run("tools.marks.pay(name='a', to='x')\ntools.marks.pay(name='a')")
+    other = scripts.approve(other)
+    compared = scripts.boss("get_approval", execution_id=other["execution_id"])["earlier_calls"]
+    same = {argument["name"]: argument["same"] for argument in compared["arguments"]}
+    assert same == {"name": True, "to": False}
+
+
+def log_of(scripts: Scripts, capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
+    """Return the lines of `chat log --oneline`, without ids of commits."""
+    with pytest.raises(SystemExit):
+        main(["-C", str(scripts.root), "chat", "log", "c1", "--oneline", *options])
+    lines = capsys.readouterr().out.splitlines()
+    return [re.sub(r"\b[0-9a-f]{12}( \(\*main\))?  ", "", line) for line in lines]
+
+
+def test_the_log_has_the_calls_of_a_script_below_it(
+    scripts: Scripts, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = scripts.run(PAID)
     scripts.operate("call_tool", chat_id="c1", tool_id="marks:read", args={})
-    scripts.approve(answer)
-    with pytest.raises(SystemExit):
-        main(["-C", str(scripts.root), "chat", "log", "c1", "--oneline"])
-    titles = [line.split("  ", 1) for line in capsys.readouterr().out.splitlines()]
-    lines = [re.sub(r"[0-9a-f]{8,12}( \(\*main\))?  ", "", "  ".join(parts)) for parts in titles]
-    assert [line.rstrip() for line in lines] == [
+    later = timestamps.written(datetime.now(UTC) + timedelta(seconds=190))
+    with monkeypatch.context() as patched:
+        patched.setattr("covalt_git.workspaces.writer.commits.now", lambda: later)
+        scripts.approve(answer)
+    mark = f"  (script {answer['id'][-8:]})"
+    assert log_of(scripts, capsys) == [
         "workspace:run_script success",
         "  └ marks:mark success",
-        "  └ marks:pay success",
+        "  └ marks:pay success  (waited for approval, 3 min)",
         "marks:read success",
-        f"  └ marks:mark success  (script {answer['id'][-8:]})",
+        f"marks:mark success{mark}",
+    ]
+    assert log_of(scripts, capsys, "--graph")[1].endswith(f"  marks:mark success{mark}")
+    waits = [line["waited_s"] for line in scripts.show(answer)["lines"]]
+    assert (waits[0], waits[2]) == (None, None)
+    assert waits[1] >= 180
+
+
+def test_the_log_has_a_call_below_its_own_script_only_and_where_a_script_waits(
+    scripts: Scripts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "tools.marks.read()\ntools.marks.pay(name='b')"
+    first, second = scripts.run(source), scripts.run(source)
+    scripts.approve(first)
+    marks = [f"  (script {answer['id'][-8:]})" for answer in (first, second)]
+    waiting = (
+        f"script {second['id'][-8:]} on main waits at line 2 for the approval of marks:pay:"
+        f" covalt-git approval approve {second['execution_id']}"
+    )
+    assert [re.sub(r", \d+ s", "", line) for line in log_of(scripts, capsys)] == [
+        "workspace:run_script success",
+        "  └ marks:pay success  (waited for approval)",
+        f"marks:read success{marks[1]}",
+        f"marks:read success{marks[0]}",
+        waiting,
     ]
 
 

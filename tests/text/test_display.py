@@ -141,3 +141,11 @@ def test_prose_without_its_joined_characters_is_shown_as_lines_with_spaces(text:
         or one in "\t\n"
         or display.kind(one) in {"visible", "letter", "pictograph"}
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min"), (86399, "23 h"), (200000, "2 d")],
+)
+def test_a_duration_is_rounded_down_in_its_largest_unit(seconds: int, text: str) -> None:
+    assert display.duration(seconds) == text

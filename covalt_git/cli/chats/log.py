@@ -13,7 +13,9 @@ from covalt_git.cli.terminal import history_graph, output
 from covalt_git.conversations.commit_names import UnknownCommitError
 from covalt_git.conversations.history import layout
 from covalt_git.errors import WrongCallError
+from covalt_git.operations import scripts
 from covalt_git.operations.chats import manifests
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +61,8 @@ def log(
     """List the commits of a chat, newest first.
 
     These are the commits of the active branch, or the history of COMMIT.  With a PATH, only the
-    commits that changed this file, or files in this folder.  The calls of a script are below it, after `└`.
+    commits that changed this file, or files in this folder.  The calls of a script are below it, after `└`;
+    other calls of a script name it.  Scripts that wait for an approval are in the last lines.
 
     Example: covalt-git chat log c1 -- report.md
     """
@@ -83,11 +86,13 @@ def log(
     elif graph:
         _draw(page, has_all=everything or commit is None, oneline=oneline)
     else:
-        for manifest, note in zip(page.manifests, _script_notes(page), strict=True):
-            prefix = "" if note is None else "  └ "
-            _print_manifest(manifest, page.active_branch, prefix=prefix, note=note or "")
+        for manifest, is_below in zip(page.manifests, _below_scripts(page), strict=True):
+            prefix = "  └ " if is_below else ""
+            _print_manifest(manifest, page.active_branch, prefix=prefix, is_below=is_below)
             if not oneline:
                 output.say(f"{' ' * len(prefix)}    {_facts(manifest)}", dim=True)
+    if path is None and commit is None:
+        _print_waiting_scripts(chat_id)
 
 
 def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
@@ -107,20 +112,28 @@ def _page(chat_id: str, most: int | None, **which: object) -> ManifestPage:
             return page.model_copy(update={"manifests": tuple(rows)})
 
 
-def _script_notes(page: ManifestPage) -> Iterator[str | None]:
-    """Yield a text for each call of a script, None for other commits.
+def _below_scripts(page: ManifestPage) -> Iterator[bool]:
+    """Yield for each commit whether it is printed below the end of the script that made its call.
 
-    A script ends after its calls, so they are below it; the text names the script if something else is in between.
+    A script ends after its calls, so they follow it, until another commit is in between.
     """
-    above = None
+    script_id = None
     for manifest in page.manifests:
-        script_id = manifest.script_id
-        if script_id is None:
-            above = manifest.source_ref
-            yield None
-        else:
-            yield "" if script_id == above else f"  (script {script_id[-_SHORT_ID:]})"
-            above = script_id
+        is_below = script_id is not None and manifest.script_id == script_id
+        if not is_below:
+            is_call = manifest.call is not None and manifest.script_id is None
+            script_id = manifest.source_ref if is_call else None
+        yield is_below
+
+
+def _print_waiting_scripts(chat_id: str) -> None:
+    """Print at which call and line each script of a chat waits."""
+    for script in ask(scripts.list_scripts, chat_id=chat_id).scripts:
+        if script.execution_id is not None:
+            output.fact(
+                f"script {script.id[-_SHORT_ID:]} on {script.branch} waits at line {script.waits_line or '?'}"
+                f" for the approval of {script.waits_for}: covalt-git approval approve {script.execution_id}"
+            )
 
 
 def _print_empty(chat_id: str, branch: str) -> None:
@@ -151,9 +164,14 @@ def _draw(page: ManifestPage, *, has_all: bool, oneline: bool) -> None:
 
 
 def _print_manifest(
-    manifest: ManifestRow, active: str, *, prefix: str = "", note: str = ""
+    manifest: ManifestRow, active: str, *, prefix: str = "", is_below: bool = False
 ) -> None:
     where = branch_names(manifest, active)
+    note = ""
+    if manifest.script_id is not None and not is_below:
+        note += f"  (script {manifest.script_id[-_SHORT_ID:]})"
+    if manifest.waited_s is not None:
+        note += f"  (waited for approval, {display.duration(manifest.waited_s)})"
     line = f"{prefix}{manifest.id[: output.SHORT]}{where}  {manifest.title}{note}"
     output.say(line, fg="red" if manifest.status == "error" else None)
 

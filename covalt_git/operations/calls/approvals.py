@@ -21,9 +21,12 @@ from covalt_git.operations.calls.script_calls import AllowedNext
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.results import Change, DamagedChat
+from covalt_git.scripts.earlier_calls import earlier_calls
+from covalt_git.scripts.stored_script import StoredScript
 
 if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Found
+    from covalt_git.models.calls import PendingCall
     from covalt_git.models.chats import FileChange
     from covalt_git.workspaces.chat import ChatStore
 
@@ -103,6 +106,25 @@ class ReplacedApproval(Result):
     changes: tuple[Change, ...] = Field(description="The files that had changed since it.")
 
 
+class ComparedArgument(Result):
+    """An argument of the calls of one tool in a script."""
+
+    name: str
+    same: bool = Field(description="Whether all earlier calls had the same value.")
+
+
+class ComparedCalls(Result):
+    """The calls that a script made before the one that waits."""
+
+    total: int | None = Field(
+        description="Number of its calls that have ended; null if the role may not see the script."
+    )
+    of_tool: int = Field(description="Number of those of the same tool.")
+    arguments: tuple[ComparedArgument, ...] = Field(
+        description="Compared with the calls of the same tool; empty without such a call."
+    )
+
+
 class ApprovalDetail(ApprovalRow):
     """An approval with its tool; while it is pending, also with the changes since the request.
 
@@ -138,6 +160,9 @@ class ApprovalDetail(ApprovalRow):
     )
     script_id: str | None = Field(description="The script that made the call, while it waits.")
     script_line: int | None = Field(description="The line of the script.")
+    earlier_calls: ComparedCalls | None = Field(
+        description="The calls that the script made before; null without a script."
+    )
     may_allow: bool = Field(
         description="Whether the role may also allow the next calls of the tool in the script."
     )
@@ -206,6 +231,10 @@ def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
         tool_changed=waits and not hidden and not same,
         script_id=call and call.parent,
         script_line=call and call.line,
+        # A role that may only approve the tool has the arguments of its calls to decide about.
+        earlier_calls=_earlier_calls(context, chat, call, approval)
+        if call is not None and (may_settle or not hidden)
+        else None,
         may_allow=may_settle and call is not None and script_calls.may_allow(context, chat, call),
         active_branch=chat.active_branch(),
         replaces=_replaced(chat, approval),
@@ -257,6 +286,22 @@ def _decided(
         # An error may also have closed the approval, for example because it had expired.
         context.update_index(chat)
     return answer(chat, outcome.call)
+
+
+def _earlier_calls(
+    context: Context, chat: ChatStore, call: PendingCall, approval: Approval
+) -> ComparedCalls | None:
+    stored = None if call.parent is None else StoredScript.read(chat, call.parent)
+    if stored is None:
+        return None
+    earlier = earlier_calls(stored, approval)
+    is_visible = script_calls.is_visible(context.visibility, chat, stored)
+    compared = earlier.is_same.items() if earlier.calls else ()
+    return ComparedCalls(
+        total=len(stored.calls) if is_visible else None,
+        of_tool=earlier.calls,
+        arguments=tuple(ComparedArgument(name=name, same=is_same) for name, is_same in compared),
+    )
 
 
 def _may_settle(context: Context, tool_id: str) -> bool:

@@ -102,6 +102,9 @@ class ManifestRow(Result):
     script_id: str | None = Field(
         description="The script that made the call; null in a list without ``changes``."
     )
+    waited_s: int | None = Field(
+        description="Seconds for which the call waited for its approval; null in a list without ``changes``."
+    )
 
 
 class ManifestPage(Result):
@@ -239,6 +242,9 @@ def manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None = Non
     ended = row.status if row.status in {"success", "error"} else None
     is_call = is_visible and row.tool_id is not None
     recorded = chat.outline(row.id).record.call if chat is not None and is_call else None
+    approval = None
+    if chat is not None and recorded is not None and recorded.execution_id is not None:
+        approval = chat.approval(recorded.execution_id)
     return ManifestRow.of(
         row,
         title=title if is_visible else _HIDDEN,
@@ -247,6 +253,7 @@ def manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None = Non
         files_changed=row.changed_files,
         changes=chat and chat.changes(next(iter(row.parents), None), row.id),
         script_id=recorded and recorded.parent,
+        waited_s=approval and approval.waited_s,
     )
 
 

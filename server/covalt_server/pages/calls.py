@@ -13,7 +13,9 @@ from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.status import acting_grants
 from covalt_git.json_values import canonical_json
+from covalt_git.operations import scripts
 from covalt_git.operations.calls import calls
+from covalt_git.toolsets.builtin_tools import RUN_SCRIPT
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_server import request_context
 from covalt_server.api import streams
@@ -61,9 +63,15 @@ def call(chat_id: str, call_id: str) -> str:
     place = _place(record)
     result = shown(chat, record, place) if finished else None
     commit = url_for("chats.state", chat_id=chat_id, manifest=record.post_manifest_id or "HEAD")
+    script = None
+    if finished and record.tool_id == RUN_SCRIPT:
+        # Its record may not be in this store.
+        with suppress(CovaltError):
+            script = ask(scripts.get_script, script_id=call_id)
     return render_template(
         "call.html",
         call=record,
+        script=script,
         shown=result,
         result=None if result is None or result.is_plain else as_code(record.result, place),
         printed=as_output(record.output, place) if record.output else None,

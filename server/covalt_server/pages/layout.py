@@ -57,7 +57,13 @@ def install(app: Flask, port: int) -> None:
     app.context_processor(_context)
     app.add_template_global(asset)
     app.jinja_env.globals["most_patches"] = MOST_PATCHES
-    for filter_ in (took, call_lines.action, call_lines.call_icon, call_lines.commit_icon):
+    for filter_ in (
+        took,
+        display.duration,
+        call_lines.action,
+        call_lines.call_icon,
+        call_lines.commit_icon,
+    ):
         app.add_template_filter(filter_)
     escape_hidden(app)
 

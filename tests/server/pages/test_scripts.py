@@ -8,6 +8,7 @@ import pytest
 from tests.api_client import Api, configure
 from tests.operations_client import Operations
 from tests.server.visitor import Visitor
+from tests.settling import until
 
 CONFIG = """\
 default_role: boss
@@ -40,6 +41,21 @@ def until_ended(root: Path, script_id: str, state: str = "success") -> None:
     raise AssertionError(f"the script did not become {state}")
 
 
+def until_waiting_again(api: Api, script_id: str) -> str:
+    """Wait for the next pending call of a script that continues in a thread; return its approval."""
+
+    waiting_for = list[str]()
+
+    def waits() -> bool:
+        script = api.get("get_script", script_id=script_id)
+        if script["calls"] and script["execution_id"]:
+            waiting_for.append(script["execution_id"])
+        return bool(waiting_for)
+
+    until(waits)
+    return waiting_for[0]
+
+
 def test_the_page_of_an_approval_shows_the_script_and_its_line(
     visitor: Visitor, root: Path, api: Api
 ) -> None:
@@ -69,6 +85,35 @@ def test_a_script_continues_in_the_server_and_the_next_calls_can_be_allowed(
     page = visitor.open(f"/scripts/{script_id}")
     assert page.text.count("allowed by an earlier approval") == 2
     assert {"a", "b", "c"} <= api.files().keys()
+
+
+def test_the_page_of_a_script_call_lists_the_calls_below_it(
+    visitor: Visitor, root: Path, api: Api
+) -> None:
+    script_id, execution_id = waiting(root)
+    api.post("approve_call", execution_id=execution_id, next_calls=2)
+    page = visitor.open(f"/chats/c1/calls/{script_id}")
+    calls = api.get("get_script", script_id=script_id)["lines"]
+    links = [link.href for link in page.links]
+    for call in calls:
+        assert f"/chats/c1/calls/{call['call_id']}" in links
+    words = "app-builder.write_file success"
+    assert page.text.count(words) == 3
+    assert page.text.count(f"{words} waited for approval") == 1
+    assert page.text.count(f"{words} allowed by an earlier approval line 2") == 2
+
+
+def test_the_form_marks_the_arguments_that_differ_and_selects_none(
+    visitor: Visitor, root: Path, api: Api
+) -> None:
+    script_id, _ = waiting(root)
+    visitor.send(visitor.open(f"/scripts/{script_id}").form("/approve"), "Approve and run")
+    execution_id = until_waiting_again(api, script_id)
+    for page in (f"/scripts/{script_id}", f"/approvals/{execution_id}"):
+        opened = visitor.open(page)
+        assert "only with this path differs" in opened.text
+        assert "only with this content same in 1 earlier call" in opened.text
+        assert "same" not in opened.form("/approve").fields
 
 
 def test_a_script_is_cancelled_on_its_page(visitor: Visitor, root: Path, api: Api) -> None:
