@@ -45,7 +45,7 @@ class StrictModel(BaseModel):
 
 
 def refusal(
-    message: str, hint: str, kind: LiteralString = "bad_value", at: tuple[str, ...] = ()
+    message: str, hint: str, kind: LiteralString = "bad_value", at: tuple[str | int, ...] = ()
 ) -> PydanticCustomError:
     """Return the error of a validator; ``at`` is the place within the value that is wrong."""
     return PydanticCustomError(kind, "{why}", {"why": message, "hint": hint, "at": at})
