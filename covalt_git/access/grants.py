@@ -26,7 +26,7 @@ from covalt_git.models.toolset_state import (
     UnsandboxedGrant,
 )
 from covalt_git.names import REGISTRY_NAMESPACE
-from covalt_git.templating.references import AUTH, secret_words
+from covalt_git.templating.references import secret_words
 from covalt_git.templating.url_templates import UrlTemplate, origin_of_template
 
 if TYPE_CHECKING:
@@ -78,15 +78,13 @@ class Granted:
         lacking += self._lacking_secrets(origin, secrets)
         self._raise(lacking)
 
-    def check_sign_ins(self, origin: WebOrigin, names: Iterable[str]) -> None:
-        """Check that the sign-ins among these names may be sent to an origin.
+    def check_secrets(self, origin: WebOrigin, names: Iterable[str]) -> None:
+        """Check that secrets and tokens may be sent to an origin.
 
         Raises:
             GrantNeededError: with all missing grants.
         """
-        self._raise(
-            self._lacking_secrets(origin, [name for name in names if name.startswith(AUTH)])
-        )
+        self._raise(self._lacking_secrets(origin, names))
 
     def _lacking_secrets(
         self, origin: WebOrigin, secrets: Iterable[str]

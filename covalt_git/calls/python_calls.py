@@ -210,7 +210,8 @@ class _Tokens:
         self, target: Found, may: Granted, sign_ins: ToolsetSignIns, level: SandboxLevel, mask: Mask
     ) -> None:
         self._toolset_id, self._may = target.toolset.id, may
-        self._sign_ins, self._level, self._mask = sign_ins, level, mask
+        self._sign_ins, self._level = sign_ins, level
+        self._mask = mask.also(sign_ins.stored_values())
         self._sent_tokens: list[str] = []
 
     def mask(self) -> Mask:

@@ -78,7 +78,8 @@ def check_signed_in(toolset: Toolset, tool: Tool) -> None:
             piece.name for piece in split(entry.token or "") if isinstance(piece, Reference)
         ]
         store = SecretStore.of_this_machine()
-        if sign_ins.file(reference.name).read() is None and not any(map(store.value, fallback)):
+        stored = sign_ins.file(reference.name).read()
+        if (stored is None or stored.is_dead) and not any(map(store.value, fallback)):
             raise sign_ins.needed(reference.name)
 
 

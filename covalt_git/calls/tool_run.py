@@ -59,7 +59,7 @@ class ToolRun(NamedTuple):
 def sign_ins_of(root: Path, toolset: Toolset, may: Granted) -> ToolsetSignIns:
     """Return the entries of a toolset's ``auth`` whose values are tokens of sign-ins."""
     entries = toolset.manifest.auth if toolset.manifest else ()
-    return ToolsetSignIns(root, toolset.id, entries, may.reach)
+    return ToolsetSignIns(root, toolset.id, entries, may)
 
 
 def secret_store(

@@ -46,7 +46,7 @@ def check_program_code(
         if server.command is None:
             continue
         below = manifest.below("mcp_servers", at)
-        refused = [*_refusals(server, root, folder, sandboxed=server.id not in outside)]
+        refused = [*declared_refusals(server, root, folder, sandboxed=server.id not in outside)]
         for refusal in refused:
             hint = refusal.hint(manifest.valid.id, server)
             yield below.warning(codes.CHANGING_CODE, refusal.loc, refusal.why(server), hint=hint)
@@ -62,7 +62,10 @@ def check_program_code(
             yield below.warning(codes.CHANGING_CODE, ("cwd",), message, hint=hint)
 
 
-def _refusals(server: McpServer, root: Path, folder: Path, *, sandboxed: bool) -> Iterator[Refusal]:
+def declared_refusals(
+    server: McpServer, root: Path, folder: Path, *, sandboxed: bool
+) -> Iterator[Refusal]:
+    """Yield what a program would be refused for, as far as its declaration shows it; ``folder`` is that of its toolset."""
     argv = [_filled(text, root, folder) for text in (server.command or "", *server.args)]
     env = {name: _filled(text, root, folder) for name, text in server.env.items()}
     places = Places(root.resolve(), folder, _workspace(root), folder)

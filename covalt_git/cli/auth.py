@@ -40,15 +40,11 @@ def command() -> None:
     help="The port of the redirect URL, if the provider compares it; by default any.",
 )
 def login(*, no_browser: bool, **fields: Any) -> None:
-    r"""Sign in for an entry of a toolset's auth, or to its MCP server, in your browser.
+    """Sign in for an entry of a toolset's auth, or to its MCP server, in your browser.
 
     TOOLSET alone names its only entry. All agents and users of this project's server use your sign-in.
 
-    Examples:
-    \b
-      covalt-git auth login my-service
-      covalt-git auth login tickets/remote
-      covalt-git auth login my-service --no-browser   # paste the address that the browser ends at
+    Example: covalt-git auth login tickets/remote
     """
     row = ask_to_print(logins.log_in, browser=not no_browser, **fields)
     scope = f", with the scope {row.scope}" if row.scope else ""
@@ -82,7 +78,7 @@ def list_sign_ins() -> None:
 def logout(server: str) -> None:
     """Delete the sign-in for TOOLSET/ID, and have its tokens revoked.
 
-    Example: covalt-git auth logout my-service
+    Example: covalt-git auth logout tickets/remote
     """
     result = ask_to_print(logins.log_out, server=server)
     text = (
@@ -98,6 +94,8 @@ def logout(server: str) -> None:
 def _token(row: logins.LoginRow) -> str:
     if row.needs_more:
         return f"lacks a scope: covalt-git auth login {row.server}"
+    if row.expired:
+        return f"expired: covalt-git auth login {row.server}"
     if row.renewable:
         return "renewed automatically"
     return f"expires {row.expires_at}" if row.expires_at else "unknown expiry"

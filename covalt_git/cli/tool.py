@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from covalt_git.cli.context import ask, ask_to_print, context, warn_without_role
@@ -38,6 +40,8 @@ def list_tools(toolset: str | None) -> None:
     rows = [tool for group in listing.groups for tool in group.tools]
     if rows:
         output.table([_line(tool) for tool in rows], titles=_TITLES)
+        usable = [group for group in listing.groups if group.sound and group.enabled]
+        _print_reasons([tool for group in usable for tool in group.tools])
     if all(tool.kind == "builtin" for tool in rows):
         opened = context().project
         if not warn_without_role(opened, opened.principal.role, "covalt-git --role ROLE tool list"):
@@ -49,6 +53,18 @@ def list_tools(toolset: str | None) -> None:
         if not group.sound:
             broken = f"{group.id} has errors; these are its last valid tools: covalt-git validate"
             output.say(broken, err=True)
+
+
+def _print_reasons(rows: Sequence[tools.ToolRow]) -> None:
+    """Print the tools that lack something that a user can give, such as a sign-in, by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for tool in rows:
+        # A reason with the name of the tool is its own state, which the user has chosen.
+        if tool.why_not and tool.tool_id not in tool.why_not:
+            reasons.setdefault(tool.why_not, []).append(tool.tool_id)
+    for why_not, names in reasons.items():
+        rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        output.say(f"not callable: {', '.join(names[:MOST_NAMED])}{rest}: {why_not}", dim=True)
 
 
 @command.command("search")
@@ -102,6 +118,12 @@ def show_schema(tool_id: str) -> None:
         output.warn(_unread(tool))
     output.as_json(tool if wants_json() else tool.input_schema)
 
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_NAMED = 5
+"""Names of tools that one line has."""
 
 _TITLES = ("TOOL", "NAME", "VERSION", "RENDERER", "APPROVAL", "DESCRIPTION")
 OVERRIDES = {

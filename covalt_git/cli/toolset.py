@@ -90,6 +90,8 @@ def show_toolset(toolset_id: str) -> None:
     for title, declared in _declared(toolset).items():
         if declared:
             output.say(f"{title}: {masked(', '.join(declared))}")
+    for server in toolset.mcp_servers:
+        output.say(f"  {server.id}: {masked('; '.join(server.abilities))}")
     for lack in toolset.lacking:
         output.say(f"not granted: {lack.why}\n  hint: {lack.command}", fg="yellow")
     for permission in toolset.not_trusted:

@@ -1,7 +1,7 @@
 """Sign-in of a user for an entry of a toolset's ``auth``, with an authorization code and PKCE (RFC 6749, 7636, 8252).
 
 oauthlib writes and reads the messages.  This module decides where they go: to the URLs of the entry or of its provider,
-or to those that the metadata of its issuer names on the issuer's own origin (RFC 8414).  The project's owner registers
+or to the URLs that the metadata of its issuer names on the issuer's own origin (RFC 8414).  The project's owner registers
 the client.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import secrets
 import threading
 from dataclasses import dataclass, field
@@ -20,19 +21,23 @@ from mcp.shared.auth import OAuthMetadata
 from oauthlib.oauth2 import OAuth2Error, WebApplicationClient
 from pydantic import ValidationError
 
-from covalt_git.access.grants import GrantNeededError, rule_of
 from covalt_git.connections.entry_tokens import token_in
 from covalt_git.connections.errors import first_cause
 from covalt_git.connections.login_reach import LoginReach, SignInFailedError, plain_words
 from covalt_git.connections.oauth_callback import Callback
-from covalt_git.connections.token_refresh import answer_of, post_form, secret_of, with_token
+from covalt_git.connections.token_refresh import (
+    RefreshError,
+    answer_of,
+    post_form,
+    secret_of,
+    with_token,
+)
 from covalt_git.connections.token_store import ClientChoice, SignInFile, StoredLogin
 from covalt_git.credentials.values import Mask
 from covalt_git.errors import CovaltError, failure_text
 from covalt_git.hosts import HostRule, Reach, is_loopback, origin_of
 from covalt_git.http_client.oauth_requests import MOST_BYTES
 from covalt_git.http_client.transport import mcp_http_client, why_unreachable
-from covalt_git.templating.references import Reference, split
 from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
@@ -71,12 +76,14 @@ class SignInOptions(NamedTuple):
         port: the port of the redirect URL; 0 chooses an available one.
         read_address: reads the address that a browser of another machine ended at; None if the browser is on this one.
         wait_s: the time limit in seconds.
+        report: reports that an address was not the expected one.
     """
 
     choice: ClientChoice | None = None
     port: int = 0
     read_address: Callable[[], str] | None = None
     wait_s: float = WAIT_S
+    report: Callable[[str], None] = lambda _: None
 
 
 def sign_in_to(
@@ -132,10 +139,13 @@ class _SignIn:
         first = entry.url("authorize_url") or entry.url("issuer") or ""
         self._reach = LoginReach(self.may.reach, is_loopback(origin_of(first)[0].host))
         endpoints = await self._endpoints()
+        # They get the token, or the code for it, and are not where the user signs in.
+        for url in entry.other_token_urls:
+            self.may.check_secrets(origin_of(url)[0], [entry.reference_name])
         choice = self._client()
         client_id = choice.client_id or ""
         if choice.secret_name is not None:
-            self._check_secret(choice.secret_name, endpoints.token)
+            self.may.check_secrets(origin_of(endpoints.token)[0], [choice.secret_name])
             self._secret = secret_of(choice.secret_name)
         client = WebApplicationClient(client_id)
         verifier = client.create_code_verifier(_VERIFIER)
@@ -199,20 +209,9 @@ class _SignIn:
                 f"the entry {self.entry.id!r} has no client_id: register a client at {registered}",
                 hint=f"covalt-git auth login {_shown(self.name)} --client-id ID",
             )
-        client_id = "".join(
-            secret_of(piece.name) if isinstance(piece, Reference) else piece
-            for piece in split(self.entry.client_id)
+        return ClientChoice(
+            client_id=self.entry.client_id, secret_name=self.entry.client_secret_name
         )
-        return ClientChoice(client_id=client_id, secret_name=self.entry.client_secret_name)
-
-    def _check_secret(self, secret: str, url: str) -> None:
-        # The toolset names the secret and the URL: without the grant, a sign-in could send any secret anywhere.
-        origin, _ = origin_of(url)
-        if not self.may.secrets.get(secret, Reach()).covers(origin):
-            raise GrantNeededError(
-                f"the toolset {self.name.toolset_id!r} may not send the secret {secret!r} to {origin.shown_host}",
-                hint=f"covalt-git grant add {self.name.toolset_id} secret {secret} {rule_of(origin)}",
-            )
 
     async def _endpoints(self) -> Endpoints:
         """Return the URLs of the entry, of its provider or of its issuer's metadata, all checked.
@@ -296,7 +295,9 @@ class _SignIn:
         except OSError as error:
             if self.options.port and error.errno is not None:
                 raise SignInFailedError(
-                    f"the port {self.options.port} of the redirect URL cannot be used: {failure_text(error)}"
+                    f"the port {self.options.port} of the redirect URL cannot be used:"
+                    f" {os.strerror(error.errno).lower()}",
+                    hint="choose another --port, or none",
                 ) from None
             raise
 
@@ -308,11 +309,20 @@ class _SignIn:
         loop = asyncio.get_running_loop()
 
         def read_until_accepted() -> None:
-            with contextlib.suppress(EOFError, RuntimeError):
+            with contextlib.suppress(RuntimeError):  # of a loop that is closed
                 while True:
-                    pasting = asyncio.run_coroutine_threadsafe(_paste(callback, read()), loop)
-                    if pasting.result():
+                    try:
+                        address = read()
+                    except EOFError:
+                        self.options.report(
+                            "the input has ended: only a redirect completes the sign-in"
+                        )
                         return
+                    if asyncio.run_coroutine_threadsafe(_paste(callback, address), loop).result():
+                        return
+                    self.options.report(
+                        f"this is not the address that the sign-in ends at: {callback.url}?code=...&state=..."
+                    )
 
         # A daemon: a read of a terminal cannot be cancelled, and the redirect may arrive by a browser here.
         threading.Thread(target=read_until_accepted, daemon=True).start()
@@ -326,7 +336,10 @@ class _SignIn:
         issuer = fields.get("iss")
         expected = endpoints.issuer or str(origin_of(endpoints.authorize)[0])
         if issuer is not None and issuer != expected:
-            raise SignInFailedError(f"another issuer answered: {plain_words(issuer)}")
+            raise SignInFailedError(
+                f"another issuer answered: {plain_words(issuer)}, not {expected}",
+                hint="sign in again; if that is the provider's issuer, write it as issuer in toolset.yaml",
+            )
         if "error" in fields:
             why = f"{fields['error']} {fields.get('error_description', '')}".strip()
             raise SignInFailedError(f"the provider refused it: {plain_words(why)}")
@@ -361,9 +374,14 @@ class _SignIn:
             scope=" ".join(self.entry.effective_scopes) or None,
             signed_in_at=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
-        async with post_form(draft, endpoints.token, form, self.may.reach) as response:
+        async with post_form(draft, endpoints.token, form, self.may.reach, self.may) as response:
             body = await answer_of(draft, response)
-        return with_token(draft, token_in(draft, body))
+        try:
+            return with_token(draft, token_in(draft, body))
+        except RefreshError:
+            raise SignInFailedError(
+                f"{endpoints.token} answered {response.status_code} without a valid token"
+            ) from None
 
 
 async def _paste(callback: Callback, address: str) -> bool:

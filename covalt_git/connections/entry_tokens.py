@@ -7,10 +7,17 @@ that changed needs another one.  All principals of a server use it.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from covalt_git.access.grants import Granted
 from covalt_git.connections.definition import Name
-from covalt_git.connections.token_store import SignInFile, SignInNeededError
+from covalt_git.connections.token_store import (
+    SignInFile,
+    SignInFileError,
+    SignInNeededError,
+    stored_logins,
+)
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 
@@ -36,9 +43,9 @@ class ToolsetSignIns:
     """The entries of ``auth`` of one toolset with the tokens of their sign-ins, for one call."""
 
     def __init__(
-        self, root: Path, toolset_id: str, entries: Iterable[Auth], reach: Reach | None = None
+        self, root: Path, toolset_id: str, entries: Iterable[Auth], may: Granted | None = None
     ) -> None:
-        self._root, self._toolset_id, self._reach = root, toolset_id, reach
+        self._root, self._toolset_id, self._may = root, toolset_id, may
         self.entries = {entry.reference_name: entry for entry in entries if entry.is_sign_in}
         self._why = ""
 
@@ -46,6 +53,15 @@ class ToolsetSignIns:
         """Return the file of a sign-in."""
         entry = self.entries[name]
         return SignInFile.of(Name(self._root, self._toolset_id, name), entry.digest)
+
+    def stored_values(self) -> list[str]:
+        """Return all tokens that are stored, to mask: a tool may have kept one of an earlier call."""
+        values: list[str] = []
+        for name in self.entries:
+            with suppress(SignInFileError):  # its tokens are not sent either
+                stored = self.file(name).read()
+                values += stored.secrets if stored is not None else ()
+        return values
 
     def token(self, name: str) -> str | None:
         """Return the token for the entry ``auth:ID``, refreshed if it expires soon; None without a sign-in.
@@ -70,11 +86,20 @@ class ToolsetSignIns:
 
     def needed(self, name: str) -> SignInNeededError:
         """Return the error of a call that needs a sign-in."""
-        why = f": {self._why}" if self._why else ""
+        why = f": {self._why or self._why_not_stored(name)}".removesuffix(": ")
         where = f"{self._toolset_id}/{self.entries[name].id}"
         return SignInNeededError(
             f"the call needs a sign-in to {where}{why}", hint=f"covalt-git auth login {where}"
         )
+
+    def _why_not_stored(self, name: str) -> str:
+        """Return why an earlier sign-in to an entry does not count; else ""."""
+        with suppress(SignInFileError):
+            if self.file(name).read() is None:
+                for _, stored in stored_logins(self._root):
+                    if (stored.toolset_id, stored.server_id) == (self._toolset_id, name):
+                        return "its entry in auth has changed since the last one"
+        return ""
 
     def check_hosts(self, names: Iterable[str], origin: WebOrigin) -> None:
         """Check that an origin may get the values of these entries.
@@ -98,7 +123,11 @@ class ToolsetSignIns:
 
         async def refresh() -> tuple[str, str]:
             tokens = StoredTokens(
-                Name(self._root, self._toolset_id, name), entry.digest, self._reach, token_in
+                Name(self._root, self._toolset_id, name),
+                entry.digest,
+                self._may.reach if self._may else None,
+                token_in,
+                self._may or Granted(self._toolset_id),
             )
             token = await (tokens.current() if refused is None else tokens.refresh(refused))
             return token, tokens.why

@@ -25,12 +25,15 @@ from covalt_git.http_client.transport import mcp_http_client, why_unreachable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from covalt_git.access.grants import Granted
     from covalt_git.connections.definition import Name
     from covalt_git.connections.token_store import StoredLogin
 
 _REFRESH_S = 30.0
 _OK, _BAD_REQUEST, _UNAUTHORIZED, _FORBIDDEN = 200, 400, 401, 403
 _MOST_CHALLENGE = 2048
+_LONGEST_S = 10 * 365 * 86_400
+"""Ten years: a date beyond the calendar cannot be shown."""
 
 
 class RefreshError(CovaltError):
@@ -48,8 +51,9 @@ class StoredTokens:
         url: str,
         reach: Reach | None,
         token_in: Callable[[StoredLogin, bytes], OAuthToken] | None = None,
+        may: Granted | None = None,
     ) -> None:
-        self._name, self._url, self._reach = name, url, reach
+        self._name, self._url, self._reach, self._may = name, url, reach, may
         self._token_in = token_in or _token_of_server
         self.why = ""
         """Why the token does not work."""
@@ -133,7 +137,9 @@ class StoredTokens:
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
         if stored.resource is not None:
             form["resource"] = stored.resource  # RFC 8707
-        async with post_form(stored, stored.token_endpoint, form, self._reach) as response:
+        async with post_form(
+            stored, stored.token_endpoint, form, self._reach, self._may
+        ) as response:
             body = await answer_of(stored, response)
             status = response.status_code
         if status in {_BAD_REQUEST, _UNAUTHORIZED}:
@@ -182,12 +188,17 @@ def with_token(stored: StoredLogin, token: OAuthToken) -> StoredLogin:
     if not token.access_token or not all("!" <= letter <= "~" for letter in token.access_token):
         raise RefreshError(f"{stored.issuer} answered without a valid token")
     lifetime = token.expires_in
+    is_renewal = stored.access_token not in {"", token.access_token}
     return stored.model_copy(
         update={
+            # Tools may have kept it, so it is still masked.
+            "earlier_token": stored.access_token if is_renewal else stored.earlier_token,
             "access_token": token.access_token,
             "refresh_token": token.refresh_token or stored.refresh_token,
             "scope": token.scope or stored.scope,
-            "expires_at": None if lifetime is None else time.time() + max(lifetime, 0),
+            "expires_at": None
+            if lifetime is None
+            else time.time() + min(max(lifetime, 0), _LONGEST_S),
         }
     )
 
@@ -206,13 +217,23 @@ def secret_of(name: str) -> str:
 
 @asynccontextmanager
 async def post_form(
-    stored: StoredLogin, url: str, form: dict[str, str], granted: Reach | None
+    stored: StoredLogin,
+    url: str,
+    form: dict[str, str],
+    granted: Reach | None,
+    may: Granted | None = None,
 ) -> AsyncIterator[Any]:
     """Send a form to the authorization server, authenticated as the client of a login; yield the response.
 
+    The client of a toolset's sign-in needs ``may``, the toolset's grants: the toolset chose the secret and the URL.
+
     Raises:
         RefreshError: if the URL's origin was not part of the login, or the client's secret is not set.
+        GrantNeededError: if the client's secret is not granted for the URL.
     """
+    if may is not None and stored.choice.secret_name is not None:
+        # Here, where it is attached: the grant may have been revoked since the sign-in.
+        may.check_secrets(origin_of(url)[0], [stored.choice.secret_name])
     secret = stored.client_secret
     if stored.choice.secret_name is not None:
         secret = secret_of(stored.choice.secret_name)

@@ -94,6 +94,7 @@ class StoredLogin(StrictModel):
     client_secret: str | None = Field(None, repr=False)
     auth_method: str | None = None
     access_token: str = Field(repr=False)
+    earlier_token: str | None = Field(None, repr=False)
     refresh_token: str | None = Field(None, repr=False)
     scope: str | None = None
     expires_at: float | None = None
@@ -106,6 +107,11 @@ class StoredLogin(StrictModel):
         return self.expires_at is not None and time.time() > self.expires_at - EARLY_S
 
     @property
+    def is_dead(self) -> bool:
+        """Whether the token has expired and cannot be renewed."""
+        return self.has_expired and self.refresh_token is None
+
+    @property
     def has_expired(self) -> bool:
         """Whether the token has expired by the clock of this machine."""
         return self.expires_at is not None and time.time() > self.expires_at
@@ -113,7 +119,7 @@ class StoredLogin(StrictModel):
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values to mask in all output."""
-        values = (self.access_token, self.refresh_token, self.client_secret)
+        values = (self.access_token, self.earlier_token, self.refresh_token, self.client_secret)
         return tuple(value for value in values if value)
 
 

@@ -56,6 +56,10 @@ _KEY_OF_A_TABLE = re.compile(
 _KEYS = re.compile(r"(?:^|_)keys$", re.IGNORECASE)
 """Keys of a service, or those of a mapping, which are words."""
 
+_NAMES_A_SECRET: Final = re.compile("client_secret_key")
+_VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+"""The key and the values of a name in the store of secrets of Goose."""
+
 _PATH = re.compile(r"(?:[A-Za-z]:)?[\\/]|~|\.{1,2}/|[\w+.-]{1,30}://|[\w./\\-]*\.[A-Za-z]{2,5}\Z")
 _NAME = re.compile(r"[A-Za-z]{2,}[_.-]")
 """The start of a name of something, such as ``db-password-a1b2``; a random value seldom has it."""
@@ -238,6 +242,8 @@ def is_always_secret(name: str) -> bool:
 def first_secret(names: Iterable[str], value: str, *, in_connection: bool) -> str:
     """Return the first of a value's names that says that it is a credential; empty without one."""
     for name in names:
+        if _NAMES_A_SECRET.fullmatch(name) and _VARIABLE.fullmatch(value):
+            continue
         if is_always_secret(name) or (in_connection and is_secret(name, value)):
             return name
     return ""

@@ -122,8 +122,11 @@ def convert(
         ]
     imported.notes = [_needed(note, contents) for note in imported.notes]
     fates = account(reading, used, target)
+    outside: list[Note] = []
     if target is TOOLSET:
         fates, missed = _with_missed(fates, imported.without_effect)
+        outside = [note for note in imported.without_effect if _is_outside(note, reading.document)]
+        missed |= {*outside}
         imported.notes += [
             note._replace(loc=written_loc(note.loc))
             for note in imported.without_effect
@@ -140,6 +143,7 @@ def convert(
         }
     lost = [_loss(reading.document, loc, why) for loc, why in fates.items() if why]
     lost += [LostValue(item, "", why) for item, why in reading.document.left_out.items()]
+    lost += [LostValue(pointer_text(note.loc), "", note.message) for note in outside]
     lost += [
         *_lost_files(imported, target, is_bundle=bool(document.files) and source is not TOOLSET),
         *_lost_of_source(imported, used),
@@ -192,7 +196,9 @@ def _with_missed(
     result = dict(fates)
     said: set[Note] = set()
     for loc, values in inner.items():
-        carried_here = [item for item in values if fates[item] is None]
+        carried_here = [
+            item for item in values if fates[item] is None or (item == loc and not fates[item])
+        ]
         if not carried_here:
             continue
         said.add(missed[loc])
@@ -203,6 +209,17 @@ def _with_missed(
             carried_here = [loc]
         result |= dict.fromkeys(carried_here, missed[loc].message)
     return result, said
+
+
+def _is_outside(note: Note, document: Document) -> bool:
+    """Return whether a note is on a lost value of the file from which the document is only one part."""
+    if not note.is_lost or document.file_value is None:
+        return False
+    try:
+        document_reader.value_at(document.value, note.loc)
+    except (KeyError, IndexError, TypeError):
+        return True
+    return False
 
 
 def _not_replaced(target: Format, names: Iterable[str]) -> str:

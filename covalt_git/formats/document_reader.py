@@ -44,7 +44,11 @@ def read(document: Document, source: Format, *, skip_bad: bool = False) -> Docum
     """
     assert source.read is not None
     # Before any reader: what has not been read cannot be in the output, the report or an error.
-    value, notes = replace_credentials(document.value, with_placeholders=source.is_host_config)
+    value, notes = replace_credentials(
+        document.value,
+        with_placeholders=source.is_host_config,
+        has_bare_references=source.has_bare_references,
+    )
     value, corrected = source.correct(value)
     clean = replace(document, value=value)
     problems = value_problems(source.schema, value) if source.schema else []

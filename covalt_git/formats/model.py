@@ -281,6 +281,7 @@ class Format:
         correct: returns a document with corrected values that other programs write wrongly.
         experimental: whether its output can change.
         is_host_config: whether its files also have other settings of a program.
+        has_bare_references: whether its program replaces ``$NAME`` at a place of a document.
         other_form: the path of the object that a document of this name can have instead, and the format with it.
         complete: returns a document with restored values and what the writer's document defines for some secrets; the
             same object if it has that.
@@ -304,6 +305,7 @@ class Format:
     correct: Callable[[Any], tuple[Any, list[Note]]] = lambda value: (value, [])
     experimental: bool = False
     is_host_config: bool = False
+    has_bare_references: Callable[[Loc], bool] = lambda _: False
     parts: tuple[str, ...] | None = None
     complete: Callable[[Any, Any, Collection[str]], Any] = lambda value, *_: value
     secret_text: Callable[[str], str] = lambda name: f"${{{name}}}"
@@ -311,7 +313,7 @@ class Format:
     other_source: str = ""
     check: Callable[[Any], list[tuple[Loc, str]]] = lambda _: []
     elsewhere: Callable[[Any], Mapping[str | int, str]] = lambda _: {}
-    other_form: tuple[str, str] | None = None
+    other_form: tuple[tuple[str, ...], str] | None = None
 
 
 def is_short(value: Any) -> bool:

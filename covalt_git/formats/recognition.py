@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import UnknownNameError, nearest_name
 from covalt_git.formats.documents import FormatError
 from covalt_git.formats.model import Imported
+from covalt_git.formats.shapes import has_servers_at
 from covalt_git.formats.table import FORMATS
 from covalt_git.json_values.json_schema import value_problems
 from covalt_git.manifests.skills import SKILL
@@ -129,8 +130,8 @@ def _named(document: Document, named: Format) -> Format:
         hint = named.other_source or f"use one of: {', '.join(names_of_formats())}"
         message = f"covalt-git writes the format {named.name!r}, but does not read it"
         raise FormatError(message, hint=hint)
-    key, other = named.other_form or ("", "")
-    if key and isinstance(document.value, dict) and isinstance(document.value.get(key), dict):
+    path, other = named.other_form or ((), "")
+    if path and has_servers_at(document.value, path):
         return find_format(other)
     is_other = document.kind in {"json", "yaml"} and named.kind != "toml"
     if document.kind != named.kind and not is_other:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from covalt_git.json_values import JsonObject
     from covalt_git.json_values.pointer import Loc
 
@@ -40,6 +42,16 @@ def schema_of(shape: Any) -> JsonObject:
     properties = {key.removesuffix("!"): schema_of(inner) for key, inner in shape.items()}
     required = [key[:-1] for key in shape if key.endswith("!")]
     return {"type": "object", "required": required, "properties": properties}
+
+
+def has_servers_at(document: Any, path: Sequence[str]) -> bool:
+    """Return whether a document has an object of servers at a path, and not one server with the last key as its name."""
+    for key in path:
+        document = document.get(key) if isinstance(document, dict) else None
+    # The type of a server, its command and its URL are no objects.
+    return isinstance(document, dict) and not any(
+        isinstance(document.get(key), str | list) for key in ("type", "command", "url")
+    )
 
 
 def are_objects(items: Any, *keys: str) -> bool:

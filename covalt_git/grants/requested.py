@@ -124,11 +124,16 @@ def _of_entry(
             origin, _ = origin_of(url)
             covered = may.secrets.get(client_secret, Reach()).covers(origin)
             yield GrantAsked("secret", client_secret, rule_of(origin), covered)
-    if entry.reference_name in sent or not toolset.has_python_tools:
-        return
+    hosts = [rule_of(origin_of(url)[0]) for url in entry.other_token_urls]
+    for server in toolset.manifest.mcp_servers if toolset.manifest else ():
+        if any(piece.name == entry.reference_name for piece in references_of(server)):
+            at = origin_of_template(server.url or "")
+            hosts += [] if at is None else [rule_of(at)]
+    if toolset.has_python_tools and entry.reference_name not in sent:
+        hosts += entry.effective_hosts
     rules = may.secrets.get(entry.reference_name, Reach()).rules
     granted_hosts = {rule.text for rule in rules}
-    for host in entry.effective_hosts:
+    for host in dict.fromkeys(hosts):
         yield GrantAsked("secret", entry.reference_name, host, host in granted_hosts)
 
 

@@ -107,6 +107,10 @@ class Lookup:
             return token
         for piece in split(entry.token or ""):
             if isinstance(piece, Reference) and (value := self.lookup(piece._replace(default=""))):
+                if not HEADER_VALUE.fullmatch(value):
+                    raise self._unfit(
+                        piece, "is no token, because it has characters of other texts"
+                    )
                 return value
         if reference.default is None:
             raise sign_ins.needed(name)
@@ -169,4 +173,5 @@ class Lookup:
     @property
     def mask(self) -> Mask:
         """Mask of the values that were returned."""
-        return Mask((*self.used.values(), *self._earlier))
+        stored = self.sign_ins.stored_values() if self.sign_ins is not None else ()
+        return Mask((*self.used.values(), *self._earlier, *stored))

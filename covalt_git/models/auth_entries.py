@@ -10,16 +10,24 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from covalt_git.errors import nearest_name
+from covalt_git.hosts import BadHostError, is_loopback, origin_of
 from covalt_git.json_values import canonical_json, with_texts
-from covalt_git.models.base import HTTP_URL, Id, StrictModel, Text, refusal
+from covalt_git.models.base import Id, StrictModel, Text, refusal
 from covalt_git.models.toolset_state import GrantedHost
-from covalt_git.templating.references import AUTH, Reference, split
+from covalt_git.templating.references import AUTH, Reference, references, split
 
 _OF_SIGN_INS = (
     *("provider", "issuer", "authorize_url", "token_url", "revoke_url"),
     *("scopes", "client_id", "client_secret"),
 )
 """Keys that only a sign-in has."""
+
+
+_PLAIN_URL = r"^https?://[^\s${}]+$"
+"""URLs of sign-ins have no references: the user reviews them."""
+
+_URLS = ("issuer", "authorize_url", "token_url", "revoke_url")
 
 
 class Provider(StrictModel):
@@ -66,17 +74,17 @@ class Auth(StrictModel):
     )
     issuer: str | None = Field(
         None,
-        pattern=HTTP_URL,
+        pattern=_PLAIN_URL,
         description="Issuer of the provider, whose metadata has the URLs if the entry has none.",
     )
     authorize_url: str | None = Field(
-        None, pattern=HTTP_URL, description="URL at which the user signs in."
+        None, pattern=_PLAIN_URL, description="URL at which the user signs in."
     )
-    token_url: str | None = Field(None, pattern=HTTP_URL, description="URL that issues tokens.")
-    revoke_url: str | None = Field(None, pattern=HTTP_URL, description="URL that revokes tokens.")
+    token_url: str | None = Field(None, pattern=_PLAIN_URL, description="URL that issues tokens.")
+    revoke_url: str | None = Field(None, pattern=_PLAIN_URL, description="URL that revokes tokens.")
     scopes: tuple[Text, ...] = Field((), description="Scopes that the sign-in requests.")
     client_id: str | None = Field(
-        None, description="Id of the client that the owner registered, or a reference: ${NAME}."
+        None, description="Id of the client that the owner registered, which is public."
     )
     client_secret: str | None = Field(
         None, description="Reference to the secret of the client: ${NAME}."
@@ -105,13 +113,41 @@ class Auth(StrictModel):
                     at=at,
                 )
             return self
+        if self.provider is not None and (
+            key := next((name for name in _URLS if getattr(self, name)), "")
+        ):
+            # Beside the name of a provider that the user knows, another URL would get the code and the token.
+            raise refusal(
+                f"a sign-in with a provider has no {key!r}",
+                "remove it, or remove provider",
+                at=(key,),
+            )
+        if next(references(self.client_id), None) is not None:
+            # It is in the address of the sign-in, which everybody can read, so it must not be a secret of the user.
+            raise refusal(
+                "'client_id' is public, and no reference", "write client_id: ID", at=("client_id",)
+            )
         if self.provider is not None and self.provider not in providers():
             names = ", ".join(providers())
+            near = nearest_name(self.provider, providers())
             raise refusal(
                 f"there is no provider {self.provider!r}",
-                f"write one of {names}; or authorize_url, token_url and hosts",
+                f"write {near}"
+                if near
+                else f"write one of {names}; or authorize_url, token_url and hosts",
                 at=("provider",),
             )
+        for key in _URLS:
+            try:
+                origin, _ = origin_of(getattr(self, key) or "https://example.com/")
+            except BadHostError as error:
+                raise refusal(error.message, error.hint or "write https://...", at=(key,)) from None
+            if origin.scheme != "https" and not is_loopback(origin.host):
+                raise refusal(
+                    f"{key!r} is not https: a code or a token could be read on the way",
+                    "write https://...",
+                    at=(key,),
+                )
         if (self.authorize_url is None) != (self.token_url is None):
             raise refusal(
                 "a sign-in has both 'authorize_url' and 'token_url'", "add the one that is missing"
@@ -172,12 +208,19 @@ class Auth(StrictModel):
         self, kind: Literal["issuer", "authorize_url", "token_url", "revoke_url"]
     ) -> str | None:
         """Return a URL of the entry, or of its provider."""
-        own: str | None = getattr(self, kind)
-        # The parts of one provider belong together: a token of another one would be revoked elsewhere.
-        if own is not None or self.authorize_url is not None or self.preset is None:
-            return own
-        of_provider: str | None = getattr(self.preset, kind)
-        return of_provider
+        url: str | None = getattr(self if self.preset is None else self.preset, kind)
+        return url
+
+    @property
+    def other_token_urls(self) -> tuple[str, ...]:
+        """The URLs with other origins than that at which the user signs in, which get the token too.
+
+        Those of a provider that covalt-git knows belong to it.
+        """
+        if self.preset is not None or self.authorize_url is None:
+            return ()
+        urls = [url for url in (self.token_url, self.revoke_url) if url is not None]
+        return tuple(url for url in urls if origin_of(url)[0] != origin_of(self.authorize_url)[0])
 
     @property
     def digest(self) -> str:

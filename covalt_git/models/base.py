@@ -32,6 +32,7 @@ FORMS = {
     URI: ("a URI", "handbook://style"),
     ARGUMENT: ("a name of letters, digits and _", "chapter"),
     MEDIA_TYPE: ("a media type", "text/markdown"),
+    r"^https?://[^\s${}]+$": ("a URL without references", "https://example.com/"),
     HTTP_URL: ("a URL", "https://example.com/; a URL can begin with ${NAME}"),
 }
 """The description and an example of each pattern, for messages."""

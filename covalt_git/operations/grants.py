@@ -42,6 +42,7 @@ from covalt_git.operations.registry import (
 )
 from covalt_git.operations.trust import PermissionRow
 from covalt_git.operations.validation import GrantLacking
+from covalt_git.runtime.unsandboxed_programs import check_unsandboxed
 from covalt_git.toolsets.permissions import is_trusted
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.toolset import read_toolset
@@ -252,7 +253,8 @@ def preview_grant(context: Context, request: AddGrant) -> GrantPreview:
     """
     toolset = find_toolset(context.project.root, request.toolset_id)
     _review(request).check_files(toolset)
-    plan = plan_grants(toolset, context.project.config, [_wanted(request)])
+    grants = check_unsandboxed(toolset, [_wanted(request)])
+    plan = plan_grants(toolset, context.project.config, grants)
     return GrantPreview(
         toolset_id=toolset.id,
         digest=toolset.digest,
@@ -405,7 +407,7 @@ def _add(
     plan = decisions.add_grants(
         project.root,
         request.toolset_id,
-        choose,
+        lambda toolset: check_unsandboxed(toolset, choose(toolset)),
         review,
         by=project.principal.id,
         reason=request.reason,

@@ -186,7 +186,11 @@ def _needs(
     may = granted(toolset.id, toolset.state, toolset.digest)
     program = may.program(server, toolset.files.hashes)
     current = (program.confinement if program is not None else None) or ProgramSandbox()
-    rows = [_row(source, current, need.kind, need, _uses(root, need)) for need in observation.needs]
+    works = bool(observation.tools) and not observation.failure
+    rows = [
+        _row(source, current, need.kind, need, _uses(root, need, works=works))
+        for need in observation.needs
+    ]
     declared = toolset.manifest.secrets if toolset.manifest else ()
     for variable in observation.variables:
         name = variable.name
@@ -248,16 +252,21 @@ def _command(source: ToolSource, uses: _Uses) -> str:
     return shlex.join(words)
 
 
-def _uses(root: Path, need: Need) -> _Uses:
-    """Return what gives a program what it needs."""
-    from covalt_git.runtime.personal_places import why_internal, why_personal  # noqa: PLC0415
+def _uses(root: Path, need: Need, *, works: bool) -> _Uses:
+    """Return what gives a program what it needs; ``works`` is whether it listed its tools."""
+    from covalt_git.runtime.personal_places import (  # noqa: PLC0415
+        why_internal,
+        why_personal,
+        why_telemetry,
+    )
 
     if any(not display.is_shown(letter) for letter in need.name + need.target):
         return _Uses(note="its name has characters that cannot be shown")
     match need.kind:
         case "host":
             origin, _ = origin_of(need.name)
-            return _Uses(hosts=(rule_of(origin),), warning=why_internal(origin.host))
+            warning = why_internal(origin.host) or why_telemetry(origin.host)
+            return _Uses(hosts=(rule_of(origin),), warning=warning)
         case "address":
             host = need.name.rpartition(":")[0]
             return _Uses(
@@ -269,19 +278,24 @@ def _uses(root: Path, need: Need) -> _Uses:
             return _Uses(note="this machine has no such program")
     target = Path(need.target)
     warning = why_personal(target)
-    if need.in_home:
-        folder = shlex.quote(str(target.parent))
-        return _Uses(
-            note=f"its home is a private folder; to give it this file, grant {folder} and name the file in an argument"
-            " or a variable of the server",
-            warning=warning,
-        )
     folders = _folders(need, target)
     wide = next((folder for folder in folders if _is_wide(folder)), None)
+    without = "it listed its tools without this file; " if works and not need.call else ""
+    if need.in_home:
+        first = (
+            "move the file into a folder of its own, grant that folder"
+            if wide is not None
+            else f"grant {shlex.quote(str(folders[0]))}"
+        )
+        note = (
+            f"{without}its home is a private folder; to give it this file, {first} and name the file in an argument or"
+            " a variable of the server"
+        )
+        return _Uses(note=note, warning=warning)
     if wide is not None:
         return _Uses(
-            note=f"a grant is for a whole folder, and {str(wide)!r} has more than this: move the file into a folder of"
-            " its own",
+            note=f"{without}a grant is for a whole folder, and {str(wide)!r} has more than this: move the file into a"
+            " folder of its own",
             warning=warning,
         )
     if need.writes and any(folder.is_relative_to(root.resolve()) for folder in folders):

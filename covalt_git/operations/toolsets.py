@@ -7,24 +7,32 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
+from covalt_git.access.grants import granted
 from covalt_git.errors import CovaltError, Problem
-from covalt_git.grants.plans import ANY_HOST, ended_grants, plan_grants, requested_grants
+from covalt_git.grants.plans import (
+    ANY_HOST,
+    WantedGrant,
+    ended_grants,
+    plan_grants,
+    requested_grants,
+)
 from covalt_git.grants.requested import GrantAsked, requested
 from covalt_git.grants.status import missing_grants, shown_changes
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.skills import SkillHeader
 from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.sources.package_command import abilities
-from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant
+from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant, grant_key
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Result, ToolsetRequest, operation
 from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
 from covalt_git.operations.trust import PermissionRow
 from covalt_git.operations.validation import GrantLacking
+from covalt_git.runtime.unsandboxed_programs import check_unsandboxed
 from covalt_git.toolsets import new_toolset
 from covalt_git.toolsets.first_steps import first_steps
 from covalt_git.toolsets.new_toolset import Template
-from covalt_git.toolsets.permissions import untrusted_words
+from covalt_git.toolsets.permissions import is_trusted, untrusted_words
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents
@@ -32,7 +40,6 @@ from covalt_git.trust import Consents
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from covalt_git.grants.plans import WantedGrant
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
 
@@ -110,7 +117,8 @@ class McpServerRow(Result):
     env: tuple[str, ...] = Field(description="Names of the variables that the command gets.")
     headers: tuple[str, ...] = Field(description="Names of the headers that it gets.")
     abilities: tuple[str, ...] = Field(
-        description="What it is able to do once its start or URL is granted, and nothing else."
+        description="What it is able to do under the grant that acts on this machine, and nothing else; without one,"
+        " once its start or URL is granted."
     )
 
 
@@ -326,7 +334,7 @@ def _offer(
     context: Context, toolset: Toolset, grants: Iterable[WantedGrant], *, hidden: str | None = None
 ) -> GrantOffer:
     try:
-        plan = plan_grants(toolset, context.project.config, grants)
+        plan = plan_grants(toolset, context.project.config, check_unsandboxed(toolset, grants))
     except CovaltError as error:
         # All lines or the error: a button with some of its lines would hide the rest
         # (test_the_error_is_in_place_of_a_button_that_cannot_grant).
@@ -355,13 +363,27 @@ def content(toolset: Toolset, servers: Iterable[McpServer]) -> JsonObject:
                 enabled=toolset.enabled and server.enabled,
                 env=tuple(sorted(server.env)),
                 headers=tuple(sorted(server.headers)),
-                abilities=abilities(server),
+                abilities=_abilities(toolset, server),
             )
             for server in servers
         ),
         "python_packages": toolset.manifest.python.dependencies if toolset.manifest else (),
         "asks": requested(toolset),
     }
+
+
+def _abilities(toolset: Toolset, server: McpServer) -> tuple[str, ...]:
+    """Return what a server is able to do under the grant that acts on this machine."""
+    may = granted(toolset.id, toolset.state, toolset.digest)
+    grant = None if server.command is None else may.program(server, toolset.files.hashes)
+    if grant is None or not is_trusted(toolset, grant_key(grant.kind, server.id)):
+        return abilities(server)
+    if grant.confinement is None:
+        try:
+            check_unsandboxed(toolset, [WantedGrant("unsandboxed", server.id)])
+        except CovaltError as error:
+            return (f"is not started: {error.message}",)
+    return abilities(server, grant.confinement or "none")
 
 
 def _grants(context: Context, toolset: Toolset) -> dict[str, Grant]:

@@ -21,6 +21,7 @@ from covalt_git.connections.definition import Definition, Name
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, HostRule, Reach, origin_of
 from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.models.sources.server_definition import references_of
 from covalt_git.models.toolset_state import WORKSPACE, WRITABLE
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.installations import PACKAGES
@@ -142,10 +143,15 @@ def definition(
             f"{server.url!r} is not a URL once its references are filled in"
         ) from None
     rules = (HostRule.parse(rule_of(origin)), *may.reach.rules)
+    # Before anybody signs in for a server that may not get the token.
+    sign_ins = {piece.name for piece in references_of(server) if piece.place == "auth"}
+    may.check_secrets(origin, sorted(sign_ins))
     headers = settings(server.headers, lookup.in_header)
-    # The grant of the server covers its secrets, whose names it shows. A sign-in has a grant of its own.
     lookup.check_hosts(origin)
-    may.check_sign_ins(origin, lookup.used)
+    # The grant of the server covers the secrets whose names it showed. A sign-in has a grant of its own, as has the
+    # secret that its entry names in its place, which a pull can change.
+    covered = {piece.name for piece in references_of(server)}
+    may.check_secrets(origin, sorted(lookup.used.keys() - covered))
     return Definition(
         name,
         "sse" if server.server_type == "sse" else "streamable-http",

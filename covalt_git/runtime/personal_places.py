@@ -1,4 +1,4 @@
-"""Files and hosts that a server should not need: credentials, and the metadata services of clouds."""
+"""Files and hosts that a server should not need: credentials, the metadata services of clouds, and telemetry."""
 
 from __future__ import annotations
 
@@ -47,6 +47,34 @@ _METADATA: Final = frozenset(
     }
 )
 
+_TELEMETRY: Final = {
+    # https://posthog.com/docs/api
+    "PostHog": ("i.posthog.com", "app.posthog.com"),
+    # https://www.twilio.com/docs/segment/connections/sources/catalog/libraries/server/http-api
+    "Segment": ("api.segment.io", "api.segment.com", "cdn.segment.com", "segmentapis.com"),
+    # https://docs.sentry.io/concepts/key-terms/dsn-explainer/
+    "Sentry": ("ingest.sentry.io", "ingest.us.sentry.io", "ingest.de.sentry.io"),
+    # https://developer.mixpanel.com/reference/ingestion-api
+    "Mixpanel": (
+        "api.mixpanel.com",
+        "api-js.mixpanel.com",
+        "api-eu.mixpanel.com",
+        "api-in.mixpanel.com",
+    ),
+    # https://amplitude.com/docs/apis/analytics/http-v2
+    "Amplitude": ("api.amplitude.com", "api2.amplitude.com", "api.eu.amplitude.com"),
+    # https://developers.google.com/analytics/devguides/collection/protocol/ga4
+    "Google Analytics": ("google-analytics.com", "googletagmanager.com"),
+    # https://docs.scarf.sh/
+    "Scarf": ("scarf.sh",),
+    # onnxruntime sends to the first (its docs/Privacy.md says that, a run of markitdown-mcp where to); Azure Monitor
+    "Microsoft": (
+        *("events.data.microsoft.com", "dc.services.visualstudio.com"),
+        "in.applicationinsights.azure.com",
+    ),
+}
+"""Domains to which the libraries of these services send what their programs do, with the page that names them."""
+
 
 def why_personal(path: Path) -> str:
     """Return what a path has that a server should not need; empty for other paths."""
@@ -86,3 +114,11 @@ def why_internal(host: str) -> str:
     if str(ip) in _METADATA or ip.is_link_local:
         return "the metadata of this machine, with credentials of its cloud"
     return "an address of your network" if ip.is_private and not ip.is_loopback else ""
+
+
+def why_telemetry(host: str) -> str:
+    """Return whose telemetry a host receives; empty for other hosts."""
+    for service, domains in _TELEMETRY.items():
+        if any(f".{host}".endswith(f".{domain}") for domain in domains):
+            return f"telemetry: {service} collects there what its users do"
+    return "telemetry, by its name" if host.startswith("telemetry.") else ""

@@ -311,7 +311,7 @@ def read_toolset(
             problems += check_documents(manifest, locks, namespaces, files.hashes, display_path)
         problems += check_program_code(manifest, effective_state, root, folder, files.hashes)
         problems += check_aliases(state)
-        problems += check_program_grants(state, toolset_id)
+        problems += check_program_grants(state, declared, root, folder)
         offers = {
             lock.value.offer_id(name)
             for lock in locks.values()

@@ -233,10 +233,26 @@ def test_servers_that_claude_code_has_for_the_folder_of_the_project_are_imported
     )
 
 
+@pytest.mark.parametrize("key", ["mcp.servers", "mcp"])
+def test_servers_of_both_forms_of_opencode_are_imported(root: Path, cli: Cli, key: str) -> None:
+    servers = {"files": {"type": "local", "command": ["npx", "files"]}}
+    settings = {"mcp": {"servers": servers} if "." in key else servers}
+    limits = {"experimental": {"mcp_timeout": 90000}}
+    write(root / "opencode.json", {**settings, **limits})
+    status, shown = cli("mcp", "import", "--from", "opencode", "--all", "--yes")
+
+    assert status == 0, shown
+    assert (root / "toolsets/files/toolset.yaml").exists()
+    assert "lost /experimental/mcp_timeout" in shown
+
+
 def test_settings_of_vscode_have_servers_too(root: Path, cli: Cli) -> None:
     settings = root.parent / "config/Code/User/settings.json"
     server = {"command": "npx", "args": ["files"], "env": {"FILES_KEY": "${input:files-key}"}}
-    inputs = [{"type": "promptString", "id": "files-key", "password": True}]
+    inputs = [
+        {"type": "promptString", "id": name, "password": True}
+        for name in ("other-key", "files-key")
+    ]
     write(settings, {"editor.tabSize": 2})
     assert json.loads(cli("mcp", "import", "--json")[1])["files"] == []
 

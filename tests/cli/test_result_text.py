@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from covalt_git.runtime import sandbox_levels
+from tests.operations_client import Operations
+
 Cli = Callable[..., tuple[int, str]]
 
 LOUD = """\
@@ -87,3 +90,30 @@ def test_what_a_failed_tool_answered_follows_the_error(
         at = lines.index("answered:")
         assert "bad_result: $: 'size' is missing" in lines[at - 1]
         assert lines[at + 1] == '  {"body": "cut sho"}'
+
+
+def test_a_call_without_a_sandbox_says_so_also_in_its_chat(
+    call: Callable[..., list[str]], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "  it ran without a sandbox" not in call("lines=1", "width=1")
+    assert "it ran without a sandbox" not in cli("chat", "show", "c1")[1]
+
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "process")
+
+    assert "  it ran without a sandbox" in call("lines=1", "width=1")
+    assert "it ran without a sandbox" in cli("chat", "show", "c1")[1].splitlines()
+
+
+def test_a_toolset_shows_what_each_of_its_servers_can_do(root: Path, cli: Cli) -> None:
+    folder = root / "toolsets/gear"
+    folder.mkdir()
+    (folder / "toolset.yaml").write_text(
+        "id: gear\nname: Gear\nversion: '1'\nmcp_servers:\n- {id: disk, command: python, args: [s.py]}\n",
+        encoding="utf-8",
+    )
+    (folder / "s.py").touch()
+    assert "disk: runs in the sandbox, and reads its own files" in cli("toolset", "show", "gear")[1]
+
+    Operations(root)("add_grant", toolset_id="gear", kind="unsandboxed", name="disk")
+
+    assert "disk: runs without a sandbox, and can do" in cli("toolset", "show", "gear")[1]

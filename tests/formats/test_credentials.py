@@ -39,6 +39,27 @@ def test_other_values_stay(name: str) -> None:
     assert replace_credentials(value) == (value, [])
 
 
+@pytest.mark.parametrize("reference", CASES["references"])
+def test_a_reference_of_a_client_is_no_credential_wherever_it_is(reference: str) -> None:
+    for place in CASES["places of references"]:
+        text = json.dumps(place).replace("REF", reference)
+        value = {"mcpServers": {"a": json.loads(text)}}
+
+        assert replace_credentials(value, has_bare_references=lambda _: True) == (value, [])
+
+
+@pytest.mark.parametrize("reference", ["${DBUSER:-me}", "${env:DBUSER:-me}"])
+def test_a_default_of_a_variable_is_a_credential_only_in_place_of_one(reference: str) -> None:
+    users = [["--user", "REF"], ["-u", "REF"], ["-c", "curl -u REF https://h"], ["--user=REF:${P}"]]
+    for user in users:
+        value = json.loads(json.dumps({"args": user}).replace("REF", reference))
+
+        assert replace_credentials(value) == (value, [])
+
+    value, _ = replace_credentials({"id": "a", "args": ["-u", f"{reference}:s3cretPass9"]})
+    assert value["args"] == ["-u", f"{reference}:${{A_PASSWORD}}"]
+
+
 @pytest.mark.parametrize("name", CASES["documents"])
 def test_no_output_has_the_credential(name: str) -> None:
     text = json.dumps(with_canary(CASES["documents"][name]))

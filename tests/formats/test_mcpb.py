@@ -82,6 +82,19 @@ def packed(folder: Path, name: str, after: bytes = b"") -> Path:
     return path
 
 
+def test_a_list_without_values_is_no_argument() -> None:
+    config = {"command": "x", "args": ["--all", "--d", "${user_config.dirs}", "--last"]}
+    manifest = {
+        **MANIFEST,
+        "server": {"type": "binary", "entry_point": "x", "mcp_config": config},
+        "user_config": {"dirs": {"type": "directory", "title": "Dirs", "multiple": True}},
+    }
+    done = laws.converted(laws.as_json(manifest), recognition.find_format("mcpb"), TOOLSET)
+    (server,) = yaml.safe_load(done.files["toolset.yaml"])["mcp_servers"]
+
+    assert server["args"] == ["--all", "--last"]
+
+
 SIGNATURE = b"MCPB_SIG_V1\4\0\0\0abcdMCPB_SIG_END"
 
 

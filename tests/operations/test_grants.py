@@ -11,9 +11,12 @@ from covalt_git.access.grants import GrantNeededError, granted
 from covalt_git.calls.engine import CallRequest
 from covalt_git.hosts import origin_of
 from covalt_git.project import Project
+from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.sandbox_levels import check_trust
 from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.trust.own_data import adopt
 from tests.operations_client import Operations
+from tests.trusting import use_config
 
 MANIFEST = """\
 id: demo
@@ -302,3 +305,90 @@ def test_an_imported_toolset_may_be_granted_to_run_without_a_sandbox(
 
     toolset = read_toolset(root, "demo")
     check_trust("demo", toolset.state, digest=toolset.digest, at="process")
+
+
+@pytest.mark.parametrize("kind", ["unsandboxed", "process"])
+def test_a_server_with_the_workspace_is_not_granted_without_a_sandbox(
+    root: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    rewrite(root, "server/main.py]", "server/main.py, $workspace]")
+    operate = Operations(root)
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "full")
+
+    for operation in ("preview_grant", "add_grant"):
+        refused = operate.error(operation, toolset_id="demo", kind=kind, name="maps")
+        assert refused.code == "server_in_workspace"
+        assert refused.hint == (
+            "run the program in the sandbox: covalt-git grant add demo server maps"
+        )
+    assert grants(operate) == {}
+
+    add(operate, "server", "maps")
+    # Tools can write everywhere on such a machine, so the program may run there.
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "process")
+    assert add(operate, kind, "maps")["grant"]["sandbox"] == "none"
+
+
+def test_a_grant_without_a_sandbox_is_not_renewed_for_a_server_with_the_workspace(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operate = Operations(root)
+    add(operate, "unsandboxed", "maps")
+    rewrite(root, "server/main.py]", "server/main.py, $workspace]")
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "full")
+
+    refused = operate.error("renew_grants", toolset_id="demo")
+
+    assert refused.code == "server_in_workspace"
+    assert operate("get_toolset", toolset_id="demo")["ended_permissions"] == []
+
+
+def test_a_server_is_shown_to_be_able_to_do_what_the_grant_that_acts_permits(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operate = Operations(root)
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "full")
+
+    def abilities() -> list[str]:
+        servers = operate("get_toolset", toolset_id="demo")["mcp_servers"]
+        return next(server["abilities"] for server in servers if server["id"] == "maps")
+
+    declared = abilities()
+    assert "sees no file of the chat" in declared
+    assert "reaches no host, and no other file, before you grant it" in declared
+
+    (tmp_path / "maps").mkdir()
+    add_grant = {"toolset_id": "demo", "kind": "server", "name": "maps"}
+    operate("add_grant", **add_grant, hosts=("example.com",), folders=(str(tmp_path / "maps"),))
+    granted_abilities = abilities()
+    assert "reaches the host example.com" in granted_abilities
+    assert f"reads the folder {tmp_path}/maps" in granted_abilities
+    assert "sees no file of the chat" in granted_abilities
+    assert not any("before you grant it" in text for text in granted_abilities)
+    operate("add_grant", **add_grant, folders=("$workspace",))
+    assert "reads and writes the files of the chat" in abilities()
+
+    add(operate, "unsandboxed", "maps")
+    assert abilities()[0] == "runs without a sandbox, and can do everything that you can do"
+    assert not any("file of the chat" in text or "no host" in text for text in abilities())
+    # A grant that acts nowhere permits nothing: it is not trusted here, or the toolset has changed.
+    with monkeypatch.context() as patch:
+        use_config(patch, tmp_path / "another-user", trusts=False)
+        adopt(root)
+        assert abilities() == declared
+    rewrite(root, "x = 1", "x = 2", "server/main.py")
+    assert abilities() == declared
+
+
+def test_a_server_that_its_grant_does_not_start_is_shown_so(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "process")
+    rewrite(root, "server/main.py]", "server/main.py, $workspace]")
+    operate = Operations(root)
+    add(operate, "unsandboxed", "maps")
+    monkeypatch.setattr(sandbox_levels, "level", lambda: "full")
+
+    server, *_ = operate("get_toolset", toolset_id="demo")["mcp_servers"]
+
+    assert server["abilities"][0].startswith("is not started: ")

@@ -156,6 +156,65 @@ def test_what_a_server_should_not_need_is_marked_and_left_out_of_the_proposal(
     CONNECTIONS.close()
 
 
+def test_hosts_of_telemetry_are_marked_and_left_out_of_the_proposal(outside: Path) -> None:
+    operate = project(outside, "py")
+    marked = (
+        *("us.i.posthog.com", "api.segment.io", "o1.ingest.us.sentry.io", "api-eu.mixpanel.com"),
+        *("api2.amplitude.com", "www.google-analytics.com", "static.scarf.sh"),
+        *("mobile.events.data.microsoft.com", "telemetry.example.com"),
+    )
+    others = ("api.example.com", "sentry.io", "posthog.com", "scarf.shop", "mytelemetry.example")
+    # The proxy refuses each, so that none is contacted.
+    calls = [{"tool": "fetch", "args": {"url": f"https://{host}/"}} for host in (*marked, *others)]
+
+    observed = observe(operate, calls)
+
+    warnings = {
+        need["name"].removeprefix("https://"): need["warning"] for need in observed["needs"]
+    }
+    assert {host for host, why in warnings.items() if why.startswith("telemetry")} == {*marked}
+    assert {host for host, why in warnings.items() if not why} == {*others}
+    assert not any(host in observed["command"].split() for host in marked)
+    CONNECTIONS.close()
+
+
+@pytest.mark.parametrize("end", INTERPRETERS)
+def test_no_advice_grants_the_home_for_a_file_in_it(outside: Path, end: str) -> None:
+    operate = project(outside, end)
+    home = outside / "home"
+    (home / "tool").mkdir()
+    for name in (".gitconfig", "tool/settings.json"):
+        (home / name).write_text("{}", encoding="utf-8")
+    calls = [
+        {"tool": "read", "args": {"path": path}}
+        for path in ("~/.gitconfig", "~/tool/settings.json")
+    ]
+
+    observed = observe(operate, calls)
+
+    notes = {need["name"]: need["note"] for need in observed["needs"]}
+    assert f"grant {home / 'tool'} and" in notes["~/tool/settings.json"]
+    assert str(home) not in notes["~/.gitconfig"]
+    assert "move the file into a folder of its own" in notes["~/.gitconfig"]
+    assert not any("listed its tools without" in note for note in notes.values())
+    CONNECTIONS.close()
+
+
+def test_a_file_without_which_a_server_lists_its_tools_is_reported_so(outside: Path) -> None:
+    operate = project(outside, "py")
+    (outside / "home/.gitconfig").write_text("", encoding="utf-8")
+    server = outside / "project/toolsets/demo/needing.py"
+    begin = 'import os\nos.path.exists(os.path.expanduser("~/.gitconfig"))\n'
+    server.write_text(begin + server.read_text(encoding="utf-8"), encoding="utf-8")
+    operate("add_grant", toolset_id="demo", kind="server", name="needing")
+
+    (need,) = observe(operate)["needs"]
+
+    assert need["name"] == "~/.gitconfig"
+    assert need["note"].startswith("it listed its tools without this file")
+    CONNECTIONS.close()
+
+
 def test_a_server_that_is_not_granted_is_not_started(outside: Path) -> None:
     operate = project(outside, "py")
     operate("revoke_grant", toolset_id="demo", all=True)

@@ -86,6 +86,25 @@ def test_tool_is_in_its_workspace_with_a_home_of_its_own(
     assert (written.stat().st_uid, written.stat().st_gid) == (os.getuid(), os.getgid())
 
 
+@every_level
+def test_a_tool_learns_the_name_of_the_time_zone(workshop: Workshop, level: SandboxLevel) -> None:
+    def zone() -> list[str]:
+        timezone = Path("/etc/timezone")
+        name = timezone.read_text(encoding="utf-8") if timezone.exists() else ""
+        return [name, str(Path("/etc/localtime").resolve())]
+
+    outcome = workshop.call(
+        """
+        timezone = Path("/etc/timezone")
+        name = timezone.read_text(encoding="utf-8") if timezone.exists() else ""
+        return [name, str(Path("/etc/localtime").resolve())]
+        """,
+        level=level,
+    )
+
+    assert outcome.result == zone()
+
+
 @needs_full
 def test_tool_at_full_sees_one_user_and_only_its_own_processes(workshop: Workshop) -> None:
     outcome = workshop.call(

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
+from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.login_reach import SignInFailedError
-from covalt_git.connections.token_refresh import RefreshError
 from covalt_git.errors import CovaltError
 from covalt_git.operations.context import Context
 from covalt_git.operations.credentials import logins
@@ -60,7 +60,9 @@ def test_a_redirect_with_another_state_or_path_is_not_accepted(
 ) -> None:
     from covalt_git.connections import entry_sign_in  # noqa: PLC0415 - it loads the SDK
 
-    monkeypatch.setattr(entry_sign_in.SignInOptions.__new__, "__defaults__", (None, 0, None, 1.0))
+    *others, report = entry_sign_in.SignInOptions.__new__.__defaults__ or ()
+    defaults = (*others[:-1], 1.0, report)
+    monkeypatch.setattr(entry_sign_in.SignInOptions.__new__, "__defaults__", defaults)
     provider.set(wrong=wrong)
     requests = provider.log()
 
@@ -73,7 +75,7 @@ def test_a_redirect_with_another_state_or_path_is_not_accepted(
 def test_an_answer_without_a_token_is_an_error(shop: World, provider: Accounts) -> None:
     provider.set(wrong="html")
 
-    with pytest.raises(RefreshError, match="without a valid token"):
+    with pytest.raises(SignInFailedError, match="answered 502 without a valid token"):
         sign_in(shop.root)
 
 
@@ -200,9 +202,8 @@ def test_nothing_is_sent_without_https_to_another_machine(shop: World, provider:
         "shop/toolset.yaml", f"token_url: {provider.provider}", "token_url: http://tokens.example"
     )
 
-    with pytest.raises(
-        SignInFailedError, match=r"token_url is http://tokens\.example, which is not https"
-    ):
+    assert "'token_url' is not https" in shop.cli("validate").stdout
+    with pytest.raises(BrokenToolsetError):
         sign_in(shop.root)
 
 

@@ -22,7 +22,10 @@ NAMES = (
     "scripts",
     "conformance",
     "conformance_client",
+    "servers",
 )
+_WITH_ROWS = "servers"
+"""The test whose name may be followed by those of rows of its table, which are then run alone."""
 
 
 def main() -> int:
@@ -34,6 +37,9 @@ def main() -> int:
     parser.add_argument("--count", type=int, help="how many kills, trees ...; fewer prove less")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
+    rows: list[str] = []
+    if asked.names[:1] == [_WITH_ROWS] and not {*asked.names[1:]} <= {*NAMES}:
+        rows, asked.names = asked.names[1:], [_WITH_ROWS]
     unknown = sorted(set(asked.names) - set(NAMES))
     if unknown:
         parser.error(f"there is no stress test {', '.join(unknown)}; there are {', '.join(NAMES)}")
@@ -44,12 +50,13 @@ def main() -> int:
         count = asked.count or module.COUNT
         started = time.monotonic()
         try:
-            module.prove(proof, count, asked.seed)
+            module.prove(proof, count, asked.seed, *([rows] if rows else ()))
         except DisprovedError as error:
             print(f"disproved: {error}", file=sys.stderr)
             status = 1
             continue
-        proof.note("seconds", round(time.monotonic() - started))
+        if not rows:
+            proof.note("seconds", round(time.monotonic() - started))
         print(f"{name}: " + ", ".join(f"{what} {n}" for what, n in proof.figures.items()))
         if count == module.COUNT:
             keep(proof, f"python -m tests.stress {name}")

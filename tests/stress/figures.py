@@ -11,6 +11,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "stress.md"
 
+_FIGURE_CELLS = 2
 _INTRODUCTION = """\
 # Stress tests
 
@@ -25,11 +26,16 @@ class DisprovedError(AssertionError):
 
 @dataclass
 class Proof:
-    """One promise being tried: how far it is, and its figures in the order in which they came."""
+    """One promise being tried: how far it is, and its figures in the order in which they came.
+
+    ``rows`` are a table below the figures, by their first cells; ``titles`` are those of its columns.
+    """
 
     name: str
     promise: str
     figures: dict[str, str] = field(default_factory=dict)
+    titles: tuple[str, ...] = ()
+    rows: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _told: float = 0.0
 
     def note(self, what: str, figure: object) -> None:
@@ -59,22 +65,45 @@ def keep(proof: Proof, command: str) -> None:
     lines = [f"| {what} | {figure} |" for what, figure in proof.figures.items()]
     section = "\n".join(
         [
-            f"## {proof.name.replace('_', ' ').capitalize()}",
+            _head(proof.name),
             "",
             f"{proof.promise} `{command}` on {_machine()}:",
             "",
             *("| | |", "| --- | ---: |", *lines),
             "",
+            *_table(proof),
         ]
     )
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else _INTRODUCTION
-    head = section.partition("\n")[0]
-    before = re.compile(rf"^{re.escape(head)}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+    before = _section(proof.name)
     if before.search(page):
         page = before.sub(lambda _: section + "\n", page, count=1)
     else:
         page = page.rstrip("\n") + "\n\n" + section
     PAGE.write_text(page.rstrip("\n") + "\n", encoding="utf-8")
+
+
+def rows_of(name: str) -> dict[str, tuple[str, ...]]:
+    """Return the rows of the table that the page has of a proof, by their first cells."""
+    section = _section(name).search(PAGE.read_text(encoding="utf-8") if PAGE.exists() else "")
+    lines = section[0].splitlines() if section else []
+    rows = [tuple(re.split(r" (?<!\\)\| ", line[2:-2])) for line in lines if line.startswith("| ")]
+    return {row[0]: row for row in rows if len(row) > _FIGURE_CELLS and set(row[0]) != {"-"}}
+
+
+def _table(proof: Proof) -> list[str]:
+    if not proof.rows:
+        return []
+    rows = (proof.titles, tuple("---" for _ in proof.titles), *proof.rows.values())
+    return [*(f"| {' | '.join(row)} |" for row in rows), ""]
+
+
+def _head(name: str) -> str:
+    return f"## {name.replace('_', ' ').capitalize()}"
+
+
+def _section(name: str) -> re.Pattern[str]:
+    return re.compile(rf"^{re.escape(_head(name))}\n.*?(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 
 
 def _machine() -> str:

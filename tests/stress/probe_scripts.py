@@ -76,7 +76,14 @@ def tried(
             os._exit(1)
     theirs.close()
     with ours:
-        source = {"text": "", "args": {}, "started_ms": 0, "seed": 0, "checks": False}
+        source = {
+            "text": "",
+            "args": {},
+            "started_ms": 0,
+            "seed": 0,
+            "checks": False,
+            "replies": [],
+        }
         ours.sendall(json.dumps(source).encode() + b"\n")
         said = ours.recv(1 << 16) if select.select([ours], [], [], _END_S)[0] else b""
     _, status = os.waitpid(child, 0)

@@ -30,6 +30,8 @@ _FEW_LINES = 30
 
 def call(chat_id: str, manifest_id: str, record: CallRecord) -> None:
     """Print a finished call: arguments, error, output, and rendered result."""
+    if record.sandbox == "process":
+        output.say("it ran without a sandbox", fg="yellow")
     output.say(f"arguments: {_inline(record.args)}")
     rest = show_command(chat_id, manifest_id)
     if record.error is not None:

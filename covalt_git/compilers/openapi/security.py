@@ -6,6 +6,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.hosts import BadHostError, is_loopback, origin_of
 from covalt_git.names import suggest_id
 from covalt_git.templating.references import AUTH
 
@@ -200,8 +201,13 @@ def _entry_of(scheme: DocumentPart) -> JsonObject | None:
 
 
 def _is_https(url: str) -> bool:
-    """Return whether a sign-in may be at a URL, which a user reviews in the manifest."""
-    return url.startswith("https://") and url.isprintable() and " " not in url
+    """Return whether a sign-in may be at a URL, which a user reviews in the manifest: https, or this machine."""
+    try:
+        origin, _ = origin_of(url)
+    except BadHostError:
+        return False
+    is_plain = url.isprintable() and not re.search(r"[\s${}]", url)
+    return is_plain and (origin.scheme == "https" or is_loopback(origin.host))
 
 
 def _secret_names(namespace: str, schemes: list[str]) -> dict[str, str]:

@@ -91,9 +91,12 @@ MATRIX_PARAMETER = re.compile(
 )
 
 USER_FLAG = re.compile(r"-u|-U|--user|--proxy-user|--login")
-LOGIN_OF_FLAG = re.compile(r"(?P<before>(?P<name>[^\s:'\"=]+):)(?P<value>[^\s'\"]+)")
+_USER_OF_FLAG = rf"""(?P<name>(?:\$?\$?{BRACES}|[^\s:'\"={{}}])+)"""
+"""A user, which can be a reference with a colon, as ``${{NAME:-default}}``."""
+
+LOGIN_OF_FLAG = re.compile(rf"(?P<before>{_USER_OF_FLAG}:)(?P<value>[^\s'\"]+)")
 CURL = re.compile(
-    rf"(?P<before>(?<!\S)(?:{USER_FLAG.pattern})[\s=]*['\"]?(?P<name>[^\s:'\"]+):)(?P<value>[^\s'\"]+)"
+    rf"(?P<before>(?<!\S)(?:{USER_FLAG.pattern})[\s=]*['\"]?{_USER_OF_FLAG}:)(?P<value>[^\s'\"]+)"
 )
 """The user and the password of ``curl -u ann:secret``."""
 

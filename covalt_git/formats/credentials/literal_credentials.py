@@ -30,6 +30,7 @@ from covalt_git.credentials.named_values import (
     named_texts,
 )
 from covalt_git.formats.credentials import credential_patterns
+from covalt_git.formats.credentials.reference_atoms import ReferenceAtoms
 from covalt_git.formats.model import Note, unused, variable_name, with_values
 from covalt_git.templating.references import texts
 
@@ -81,7 +82,14 @@ def is_literal(text: str, depth: int = 0) -> bool:
         return False
     if credential_patterns.URL.match(rest):
         return _has_login(rest)
-    parts = [part.partition("=") for part in re.split("[;&]", rest)]
+    login = credential_patterns.LOGIN_OF_FLAG.fullmatch(rest)
+    if login is not None and login["name"].isalpha() and not is_literal(login["value"], depth + 1):
+        return False
+    words = rest.split()
+    is_list_of_words = len(words) > 1 and all("=" in word for word in words)  # as libpq has it
+    parts = [
+        part.partition("=") for part in (words if is_list_of_words else re.split("[;&]", rest))
+    ]
     secret = [value for name, is_set, value in parts if is_set and is_secret(name, value)]
     if len(parts) > 1 and secret:  # a connection string
         return any(map(is_literal, secret))
@@ -124,15 +132,27 @@ def _is_document(text: str) -> bool:
         return False
 
 
-def replace_credentials(value: Any, *, with_placeholders: bool = False) -> tuple[Any, list[Note]]:
+def replace_credentials(
+    value: Any,
+    *,
+    with_placeholders: bool = False,
+    has_bare_references: Callable[[Loc], bool] = lambda _: False,
+) -> tuple[Any, list[Note]]:
     """Return a document with references in place of its credentials, and what was replaced.
 
     With ``with_placeholders``, ``<YOUR_KEY>`` and ``{{API_KEY}}`` are values that a user has to replace, as ``YOUR_KEY`` is.
+    ``has_bare_references`` returns whether ``$NAME`` is a reference at a place.
     """
-    if with_placeholders:
-        value, notes = replace_credentials(_with_texts(value, _marked))
-        return _with_texts(value, _unmarked), notes
-    replacer = _Replacer(_tokens(value))
+    searched = _with_texts(value, _marked) if with_placeholders else value
+    atoms = ReferenceAtoms(searched, has_bare_references)
+    names = (name for _, text in texts(searched) for name in _REFERRED.findall(text))
+    replaced, notes = _replaced(atoms.value, {*map(variable_name, names)})
+    replaced = atoms.restored(replaced)
+    return (_with_texts(replaced, _unmarked) if with_placeholders else replaced), notes
+
+
+def _replaced(value: Any, referred: set[str]) -> tuple[Any, list[Note]]:
+    replacer = _Replacer(_tokens(value), referred)
     # The keys first: places in the report and names of secrets are made of them.
     value = replacer.without_tokens_in_keys(value, _Place())
     replacer.read_names(value)
@@ -204,20 +224,18 @@ _FILE = re.compile(r"\{file:([^{}]+)\}")
 
 
 class _Replacer:
-    def __init__(self, tokens: list[str]) -> None:
+    def __init__(self, tokens: list[str], referred: set[str]) -> None:
         self.found: list[Note] = []
         self.texts: dict[Loc, str] = {}
         self._tokens = tokens
         self._names: dict[str, str] = {}
-        self._referred = set[str]()
+        self._referred = referred
         self._named: dict[Loc, tuple[NamedText, ...]] = {}
 
     def read_names(self, value: Any) -> None:
         """Read the names of all texts, which are not only their keys."""
         for named in named_texts(value):
             self._named[named.loc] = (*self._named.get(named.loc, ()), named)
-        for _, text in texts(value):
-            self._referred.update(variable_name(name) for name in _REFERRED.findall(text))
 
     def visit(self, value: Any, place: _Place) -> None:
         """Add the texts of a value that have credentials to ``texts``, with references in their place."""
@@ -414,7 +432,13 @@ class _Replacer:
                     yield written["before"], written["value"], "password"
         # Last: what a name announces has that name as its secret, not the key of the text.
         for token in self._tokens:
-            yield "", token, self._announced(place) or key
+            # The path in `{file:PATH}` is a part of a reference, which has to be replaced as a whole.
+            file = (
+                re.search(rf"\$?\{{(?:file:)?{re.escape(token)}\}}", text)
+                if "{file:" in text
+                else None
+            )
+            yield "", file[0] if file else token, self._announced(place) or key
 
     def _announced(self, place: _Place) -> str:
         """Return the first name of a text that says that a random value is a credential."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.access.loaded_code import (
     code_words,
@@ -23,12 +23,15 @@ from covalt_git.formats.mcp_clients import host_variables, tool_rules
 from covalt_git.formats.mcp_clients.hosts import (
     DISABLED_TOOLS,
     ENABLED_TOOLS,
+    HOSTS,
     HTTP,
     KEYS_OF_DISABLED,
     PROMPT,
+    WRITES,
     empty_lists,
     keys_of_off,
 )
+from covalt_git.formats.mcp_clients.process_variables import VARIABLES_OF_PROCESSES
 from covalt_git.formats.model import Note, Part, changed, unused, variable_name
 from covalt_git.models.project_config import DEFAULT_TIMEOUT_S
 from covalt_git.names import local_names, suggest_id
@@ -58,8 +61,13 @@ _OF_SANDBOX: Final = ("sandbox", "sandboxEnabled")
 
 _WITHOUT_EFFECT: Final = {
     **dict.fromkeys(
-        ("auth", "oauth", "authProviderType", "scopes", "oauth_resource", "apiKey"), _LOGIN
+        (
+            *("auth", "oauth", "authProviderType", "scopes", "oauth_resource", "apiKey"),
+            *("client_id", "client_secret_key"),
+        ),
+        _LOGIN,
     ),
+    "socket": "a toolset reaches a server at its URL only, not by a socket",
     **dict.fromkeys(
         _OF_SANDBOX,
         "the limits that the client sets for the server's program have no effect in a toolset",
@@ -67,6 +75,17 @@ _WITHOUT_EFFECT: Final = {
     "headersHelper": "no toolset starts this program: write the headers that it prints, with references to secrets",
 }
 """The keys of a server's login and limits in all hosts, because people copy entries, and what to do instead."""
+
+_OF_REQUESTS: Final = {
+    "proxy": "a toolset connects to servers without this proxy",
+    "noProxy": "a toolset connects to servers without a proxy",
+    **dict.fromkeys(
+        ("verifySsl", "caBundlePath", "clientCertificate"),
+        "a toolset checks the server's certificate with the authorities of this system, and has none of its own",
+    ),
+    "extraBodyProperties": "a toolset adds nothing to requests",
+}
+"""The settings of Continue for requests to a server, and what a toolset does instead."""
 
 _LOGINS_OF_ALL: Final[tuple[Any, ...]] = ("oauth", "dynamic_discovery", {"enabled": True})
 """Values of a login that ``covalt-git auth login`` does in the same way."""
@@ -100,6 +119,7 @@ _SEPARATOR: Final = re.compile(r";|(?<!\b[A-Za-z]):(?!//)")
 """Between the paths of a variable, but not after the drive of a path of Windows."""
 
 
+_CALLS: Final = re.compile(r"\(.*\)\Z", re.DOTALL)
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -113,13 +133,16 @@ def read(host: Host, document: Document, imported: Imported) -> None:
     # Other clients read files of VS Code too, and people copy its entries to them.
     around: Part = host.around(source)
     has_inputs = isinstance(around.peek("inputs"), list)
-    inputs = _read_inputs(toolset, around, imported) if has_inputs else {}
+    inputs = _read_inputs(toolset, around, servers, imported) if has_inputs else {}
     # Of one server of a file, only what concerns it is read of the rest.
     settings = document.value if document.file_value is None else document.file_value
-    server_names = [name for name, _ in servers]
+    server_names = [name for name, server in servers if host.has_server(server.value)]
     rules, notes_of_rules = tool_rules.read(host, settings, server_names)
     imported.without_effect += notes_of_rules
     credentials = {note.secret for note in imported.notes}
+    longest = _longest_calls(host, settings, [server for _, server in servers])
+    imported.without_effect += _common_limits(host, settings, longest)
+    imported.without_effect += _servers_of_older_form(host, settings)
     names: dict[str, str] = {}
     for name, server in servers:
         if host.has_server(server.value):
@@ -131,8 +154,10 @@ def read(host: Host, document: Document, imported: Imported) -> None:
                 url = host_variables.plain_variables(host, output.value["url"], credentials)
                 output.value["url"] = url
             _read_settings(host, output, server, imported)
+            imported.without_effect += _limits_of_server(host, server, longest)
             _read_disabled_tools(host, toolset, server_id, server)
             _read_approvals(host, toolset, output, server)
+            imported.without_effect += _other_approvals(host, server)
             _read_rules(toolset, output, [rule for rule in rules if rule.server == name])
             notes = [*_notes(host, server)]
             imported.notes += [note for note in notes if not note.is_lost]
@@ -146,16 +171,29 @@ def read(host: Host, document: Document, imported: Imported) -> None:
         toolset.value["extensions"] = {host.name: {"names": odd}}
 
 
-def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, str]:
+def _input(name: str) -> str:
+    return f"${{input:{name}}}"
+
+
+def _read_inputs(
+    toolset: Node, source: Part, servers: Sequence[tuple[str, Part]], imported: Imported
+) -> dict[str, str]:
     """Return the references in place of ``${input:NAME}``; inputs for credentials become secrets."""
     others: dict[str, str] = {}
     variables = dict[str, str]()
+    users = {name: str([*texts(server.value)]) for name, server in servers}
     for part in source.parts("inputs"):
         name = part.peek("id") if isinstance(part.value, dict) else None
         if not isinstance(name, str):
             continue
+        variable = variable_name(name)
+        if variable in VARIABLES_OF_PROCESSES:
+            owner = next(
+                (owner for owner, texts_of in users.items() if _input(name) in texts_of), ""
+            )
+            variable = variable_name(owner or "input", name)
         # `api-key` and `api_key` are two values.
-        variable = variables.setdefault(name, unused(variable_name(name), variables.values(), "_"))
+        variable = variables.setdefault(name, unused(variable, variables.values(), "_"))
         default = part.peek("default")
         if part.peek("password") is True or is_secret(name):
             if variable != variable_name(name):
@@ -173,7 +211,7 @@ def _read_inputs(toolset: Node, source: Part, imported: Imported) -> dict[str, s
             labels = [item.get("value") if isinstance(item, dict) else item for item in options]
             listed = " to " + " or ".join(map(repr, labels)) if labels else ""
             message = f"the client asks for this value: set the variable {variable} of the environment{shorten(listed, 200)}"
-            if any(f"${{input:{name}}}" in text for _, text in texts(source.value)):
+            if any(_input(name) in text for _, text in texts(source.value)):
                 imported.without_effect.append(Note(part.loc, message))
     return others
 
@@ -219,7 +257,8 @@ def _notes(host: Host, server: Part) -> Iterator[Note]:
                 message = f"{fate}: a server must load no code from the workspace, where tools write; put it into the toolset"
             else:
                 message = f"{variable[0]} is $workspace, the folder of the chat"
-            yield Note((*server.loc, *loc), message, is_lost=is_left_out)
+            # A script that no process can open ends the server's start.
+            yield Note((*server.loc, *loc), message, is_lost=is_left_out or loc in code)
 
 
 def _code_places(host: Host, server: JsonObject) -> frozenset[Loc]:
@@ -260,10 +299,13 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
                 word = server[host.command].value
                 output.value["command"] = to_reference(word, folders=host_variables.FOLDERS_OUTSIDE)
     else:
-        output.copy(server, {key: "url"}, to_reference)
+        own = {name: to_reference(text.value) for name, text in server.entries(host.env)}
+        to_header = partial(to_reference, style=host.header_style)
+        if host.header_style:  # the host's own variables of this server have values in its file
+            to_header = partial(host_variables.with_values_of, own, to_header)
+        output.copy(server, {key: "url"}, to_header)
         around = server.get(host.around_headers) if host.around_headers else server
         if around is not None:
-            to_header = partial(to_reference, style=host.header_style)
             output.copy(around, {host.headers: "headers"}, to_header)
         if host.urls[key]:
             output.value["transport"] = host.urls[key]
@@ -280,10 +322,11 @@ def _read_server(host: Host, output: Node, server: Part, inputs: Mapping[str, st
             output.node("env").set(variable, value, reference)
     variables, is_of_environment, _ = host.env_names or ("", "", "")
     for item in server.parts(variables) if variables and key is None else ():
-        if isinstance(item.value, str) and _ENV_NAME.fullmatch(item.value):
+        named = item["name"] if isinstance(item.value, dict) and "name" in item else item
+        if isinstance(named.value, str) and _ENV_NAME.fullmatch(named.value):
             # Codex reads its environment, Goose its own store of secrets.
             place = "env:" if is_of_environment else ""
-            output.node("env").set(item.value, item, f"${{{place}{item.value}}}")
+            output.node("env").set(named.value, named, f"${{{place}{named.value}}}")
     if host.off and host.off[0] in server:
         output.set("enabled", server[host.off[0]], server.peek(host.off[0]) != host.off[1])
     for key in (*keys_of_off(host, server.value), *empty_lists(host, server.value)):
@@ -409,7 +452,14 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
         for key, message in _WITHOUT_EFFECT.items()
         if _says(server.peek(key)) and server.peek(key) is not False
     ]
-    imported.without_effect += _limits_of_time(host, server)
+    requests = server.get(host.around_headers) if host.around_headers else None
+    if requests is not None:
+        imported.without_effect += [
+            Note(requests[key].loc, message, is_lost=True)
+            for key, message in _OF_REQUESTS.items()
+            if _says(requests.peek(key)) and (key, requests.peek(key)) != ("verifySsl", True)
+        ]
+    imported.without_effect += _ignored(host, server)
     for key, (name, unit) in host.settings.items():
         value = server.peek(key)
         is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
@@ -418,7 +468,9 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
         elif unit or not is_list or not value or name == DISABLED_TOOLS:
             continue
         if name == ENABLED_TOOLS:
-            offered = [tool for tool in value if tool not in _disabled(host, server)]
+            # Gemini CLI: `name(arguments)` is the tool, for some calls only.
+            names = dict.fromkeys(_CALLS.sub("", tool) for tool in value)
+            offered = [tool for tool in names if tool not in _disabled(host, server)]
             tools = ", ".join(map(repr, offered))
             accepted = f"only the tools {shorten(tools, 200)}" if offered else "no tool"
             message = f"{key} has no effect in a toolset: accept {accepted}"
@@ -427,27 +479,98 @@ def _read_settings(host: Host, output: Node, server: Part, imported: Imported) -
         output.trace((name,), server[key].loc)
 
 
+def _ignored(host: Host, server: Part) -> Iterator[Note]:
+    """Yield a note for the command and each URL of a server that its host ignores, because it prefers another URL."""
+    key = host.url_key(server)
+    for other in (*host.urls, host.command) if key == host.prefers else ():
+        if other != key and other in server:
+            message = f"{host.title} connects to {key}, and ignores this value"
+            yield Note(server[other].loc, message, is_lost=True)
+
+
 def _misses(key: str, value: Any) -> bool:
     """Return whether a user misses a setting that a toolset does not have, because its server is another one without it."""
     return key not in _OF_SANDBOX and value not in _LOGINS_OF_ALL
 
 
-def _limits_of_time(host: Host, server: Part) -> Iterator[Note]:
-    """Yield a note for each limit of time: a toolset has none for the tools of a server, and the project's is for all calls."""
+class _Limit(NamedTuple):
+    """A limit of time: its place, its common name, and its milliseconds; 0 if its unit is not documented."""
+
+    loc: Loc
+    name: str
+    milliseconds: float
+
+
+def _limits_of_time(host: Host, server: Part) -> Iterator[_Limit]:
     units = {**_TIMES, **host.settings}
     limits = [(server[key], *units[key]) for key in units if key in server]
     around = server.get(host.around_headers) if host.around_headers else None
     if around is not None and "timeout" in around:
         limits.append((around["timeout"], "call_timeout", 0))
     for part, name, unit in limits:
-        if not isinstance(part.value, int | float) or isinstance(part.value, bool):
-            continue
-        seconds = f": {math.ceil(part.value * unit / 1000)}" if unit else ""
-        message = f"{part.loc[-1]} has no effect in a toolset"
-        if name == "call_timeout":
-            message += f": set limits.timeout_s{seconds} in covalt.yaml, for all calls ({DEFAULT_TIMEOUT_S:g} s by default)"
-        is_longer = name == "call_timeout" and part.value * unit > DEFAULT_TIMEOUT_S * 1000
-        yield Note(part.loc, message, is_lost=is_longer)
+        if isinstance(part.value, dict):  # OpenCode 2
+            for key, inner in part.value.items():
+                kind = "call_timeout" if key == "execution" else "start_timeout"
+                yield from _limit((*part.loc, key), kind, inner, 1)
+        yield from _limit(part.loc, name, part.value, unit)
+
+
+def _limit(loc: Loc, name: str, value: Any, unit: int) -> Iterator[_Limit]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        yield _Limit(loc, name, value * unit)
+
+
+def _limits_of_file(host: Host, settings: Any) -> Iterator[_Limit]:
+    """Yield the limits that a file has for all of its servers."""
+    for path, name, unit in host.limits:
+        value = settings
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        yield from _limit(path, name, value, unit)
+
+
+def _longest_calls(host: Host, settings: Any, servers: Sequence[Part]) -> float:
+    """Return the longest time, in milliseconds, that the host gives to the calls of one of its servers."""
+    limits = [*_limits_of_file(host, settings)]
+    limits += [limit for server in servers for limit in _limits_of_time(host, server)]
+    return max((item.milliseconds for item in limits if item.name == "call_timeout"), default=0)
+
+
+def _common_limits(host: Host, settings: Any, longest: float) -> Iterator[Note]:
+    for limit in _limits_of_file(host, settings):
+        yield _note_on_limit(host, limit, longest)
+
+
+def _limits_of_server(host: Host, server: Part, longest: float) -> Iterator[Note]:
+    for limit in _limits_of_time(host, server):
+        yield _note_on_limit(host, limit, longest)
+
+
+def _note_on_limit(host: Host, limit: _Limit, longest: float) -> Note:
+    """Return a note on a limit: a toolset has none for the tools of a server, and the project's is for all calls.
+
+    So the notes of a file all name the ``longest`` limit in it.
+    """
+    message = f"{limit.loc[-1]} has no effect in a toolset"
+    if limit.name != "call_timeout":
+        return Note(limit.loc, message)
+    seconds = f": {math.ceil(longest / 1000)}" if limit.milliseconds else ""
+    message += f": set limits.timeout_s{seconds} in covalt.yaml, for all calls ({DEFAULT_TIMEOUT_S:g} s by default)"
+    # A host writes its usual limit into each server, so its user did not choose it.
+    usual = host.defaults.get("timeout", 0) * host.settings.get("timeout", ("", 0))[1]
+    is_longer = limit.milliseconds > max(DEFAULT_TIMEOUT_S * 1000, usual)
+    return Note(limit.loc, message, is_lost=is_longer)
+
+
+def _servers_of_older_form(host: Host, settings: Any) -> Iterator[Note]:
+    """Yield a note for each server in the older form of its host, in a file that has the present form too."""
+    for older in HOSTS:
+        path, name = older.other_form or ((), "")
+        around = settings.get(path[0]) if path[1:] and name == host.name else None
+        for key, server in around.items() if isinstance(around, dict) else ():
+            if key != path[1] and isinstance(server, dict) and older.has_server(server):
+                message = f"a server in the older form of {host.title} is not read: move it into {'.'.join(path)}"
+                yield Note((path[0], key), message, is_lost=True)
 
 
 def _says(value: Any) -> bool:
@@ -495,6 +618,29 @@ def _read_approvals(host: Host, toolset: Node, output: Node, server: Part) -> No
             continue
         override = _override(toolset, f"{output.value['id']}:{ids[name]}")
         override.set("requires_confirmation", tool[of_tool], value=True)
+
+
+def _other_approvals(host: Host, server: Part) -> Iterator[Note]:
+    """Yield a note for each approval that depends on the call, and each variable of another machine."""
+    if host.approvals is None:
+        return
+    of_all, key, of_tool = host.approvals
+    tools = server.peek(key)
+    written = [(server, of_all)] if of_all in server else []
+    of_tools = tools if isinstance(tools, dict) else {}
+    written += [
+        (server[key][name], of_tool)
+        for name, tool in of_tools.items()
+        if isinstance(tool, dict) and of_tool in tool
+    ]
+    for part, approval in written:
+        if part.peek(approval) == WRITES:
+            message = f"{host.title} asks its user before calls that write: set requires_confirmation for the tools that do"
+            yield Note(part[approval].loc, message, is_lost=True)
+    for item in server.parts(host.env_names[0]) if host.env_names else ():
+        if isinstance(item.value, dict) and item.value.get("source") not in {None, "local"}:
+            message = f"{host.title} reads this variable on the machine of the task, the toolset on this machine"
+            yield Note(item["source"].loc, message, is_lost=True)
 
 
 def _read_rules(toolset: Node, output: Node, rules: Sequence[ToolRule]) -> None:

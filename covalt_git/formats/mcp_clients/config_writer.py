@@ -188,7 +188,8 @@ def written_server(host: Host, server: Part) -> JsonObject | None:
             around = output.setdefault(host.around_headers, {}) if is_inner else output
             around[theirs] = {name: to_text(value) for name, value in rest}
         if ours == "headers" and host.header_style and host.env_names:
-            names = {reference.name for _, reference in references(server.peek(ours, {}))}
+            values = [server.peek(ours, {}), server.peek("url", "")]
+            names = {reference.name for _, reference in references(values)}
             if names:
                 output[host.env_names[0]] = sorted(names)
     if "enabled" in server and (host.off or server.peek("enabled") is True):

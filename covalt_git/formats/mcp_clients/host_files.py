@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.formats.documents import Document
     from covalt_git.formats.mcp_clients.hosts import Host
     from covalt_git.json_values import JsonObject
+    from covalt_git.json_values.pointer import Loc
 
 Scope = Literal["project", "user"]
 
@@ -165,8 +166,14 @@ def is_own(host: Host, server: JsonObject) -> bool:
     return is_program or any(TOKEN_VARIABLE in text for _, text in texts(server))
 
 
+def _refers_to(server: JsonObject, item: object) -> bool:
+    """Return whether a server refers to an item of ``inputs``."""
+    name = item.get("id") if isinstance(item, dict) else None
+    return any(f"${{input:{name}}}" in text for _, text in texts(server))
+
+
 def only_server(document: Document, host: Host, name: str) -> Document:
-    """Return a document with one server of a file, and with the ``inputs`` that it can refer to.
+    """Return a document with one server of a file, and with the ``inputs`` that it refers to.
 
     Raises:
         UnknownNameError: with the most similar name.
@@ -177,14 +184,18 @@ def only_server(document: Document, host: Host, name: str) -> Document:
     # Without the rest of the file: an error or a report about it would show other settings of the user.
     value = host.document({name: entries[name]})
     around = host.around(document.value)
+    positions: dict[Loc, list[int]] = {}
     if isinstance(around.get("inputs"), list):
-        host.around(value)["inputs"] = around["inputs"]
+        inputs = around["inputs"]
+        used = [at for at, item in enumerate(inputs) if _refers_to(entries[name], item)]
+        host.around(value)["inputs"] = [inputs[at] for at in used]
+        positions[*host.path[:-1], "inputs"] = used
     # The text is only for the places of problems: `mcp import` names the user's own file.
     at = list(entries).index(name)
     return replace(
         document,
         value=value,
-        positions={host.path: [at]} if host.lists_servers else {},
+        positions={**positions, **({host.path: [at]} if host.lists_servers else {})},
         name=name.replace(".", "-"),
         file_value=document.value,
     )

@@ -12,21 +12,23 @@ from typing import TYPE_CHECKING, Final
 
 from covalt_git.credentials.named_values import is_secret
 from covalt_git.formats.http_texts import escaped
+from covalt_git.formats.mcp_clients.process_variables import VARIABLES_OF_PROCESSES
 from covalt_git.formats.model import variable_name
 from covalt_git.templating.references import Reference, malformed, references, split
 from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from covalt_git.formats.mcp_clients.hosts import Host
     from covalt_git.formats.model import Part
+    from covalt_git.json_values.pointer import Loc
 
 _INPUT = re.compile(r"\$\{input:([^{}]+)\}")
 _BRACES = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _STYLES_WITH_DEFAULTS: Final = frozenset({"${NAME}", "${input:name}"})
 _BARE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
-_OF_CONTINUE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][\w.-]*)\s*\}\}")
+_OF_CONTINUE = re.compile(r"\$\{\{\s*(?:secrets|inputs)\.([A-Za-z_][\w./-]*)\s*\}\}")
 _PLACE = re.compile(
     r"\$(?:(?P<escaped>\$)|(?P<name>workspace|toolset)\b|\{(?P<braced>workspace|toolset)\})"
 )
@@ -58,7 +60,9 @@ _FOLDERS_OF_PROJECT: Final = frozenset(
 )
 """The folders that people write in files of Claude Code too, in which other names are those of its environment."""
 
-_HOME: Final = re.compile(r"(?<!\$)\$\{(?=(?:HOME|USERPROFILE)(?:\}|:-))")
+_OF_PROCESS: Final = re.compile(
+    rf"(?<!\$)\$\{{(?=(?:{'|'.join(sorted(VARIABLES_OF_PROCESSES))})(?:\}}|:-))"
+)
 
 
 def without_blanks(text: str) -> str:
@@ -66,6 +70,12 @@ def without_blanks(text: str) -> str:
     for variables in (_OF_CONTINUE, _INPUT):
         text = variables.sub(lambda variable: "".join(variable[0].split()), text)
     return text
+
+
+def has_bare_references(host: Host, loc: Loc) -> bool:
+    """Return whether a host replaces ``$NAME`` at a place of its file."""
+    is_header = host.headers in loc or (bool(loc) and loc[-1] in host.urls)
+    return (host.header_style if is_header and host.header_style else host.style) == "$NAME"
 
 
 def folder_variables(host: Host, text: str) -> list[re.Match[str]]:
@@ -108,8 +118,16 @@ def to_reference(
         other = folders.get(name, f"$${variable[0][1:]}")
         pieces += [_escaped(text[end : variable.start()]), other]
         end = variable.end()
-    # The home folder is no secret, in whatever form a host has variables.
-    return _HOME.sub("${env:", "".join([*pieces, _escaped(text[end:])]))
+    # The home folder is no secret, nor is the user's name, in whatever form a host has variables.
+    return _OF_PROCESS.sub("${env:", "".join([*pieces, _escaped(text[end:])]))
+
+
+def with_values_of(variables: Mapping[str, str], convert: Callable[[str], str], text: str) -> str:
+    """Return a converted text with the values of a server's own variables in place of ``${NAME}``."""
+    return "".join(
+        variables.get(piece.name, piece.text) if isinstance(piece, Reference) else piece
+        for piece in split(convert(text))
+    )
 
 
 def plain_variables(host: Host, url: str, credentials: Collection[str]) -> str:
@@ -146,7 +164,8 @@ def from_reference(host: Host, part: Part) -> str:
     defaults = {
         reference.name: reference.default for reference in named if reference.default is not None
     }
-    is_header = len(part.loc) > 1 and part.loc[-2] == "headers"
+    # Goose replaces variables in a server's URL too, and in nothing else.
+    is_header = "url" in part.loc[-1:] or (len(part.loc) > 1 and part.loc[-2] == "headers")
     style = host.header_style if is_header and host.header_style else host.style
     if names and not style:
         listed = ", ".join(_with_default(name, defaults) for name in dict.fromkeys(names))

@@ -32,6 +32,9 @@ HTTP: Final = "streamable-http"
 PROMPT: Final = "prompt"
 """The approval of Codex for which it asks its user."""
 
+WRITES: Final = "writes"
+"""The approval of Codex for which it asks before the calls of tools that are not read-only."""
+
 DISABLED_TOOLS: Final = "disabled_tools"
 """The common name, in the settings of hosts, of the list of tools that a server has and a host does not offer."""
 
@@ -45,12 +48,16 @@ class RulesPlace(NamedTuple):
         action: What an item of a list means.
         key: The key of the action of a rule that is an object.
         lists_servers: Whether the names in a list are those of servers.
+        name: The key of the tool's name in a rule of a list, if its rules are objects.
+        calls: The key of the calls that such a rule concerns; ``*`` is all of them.
     """
 
     path: tuple[str, ...]
     action: str = ""
     key: str = ""
     lists_servers: bool = False
+    name: str = ""
+    calls: str = ""
 
 
 class Profiles(NamedTuple):
@@ -108,6 +115,10 @@ class Host(NamedTuple):
         rules: The places of rules for tools; of two rules for a tool, the later one decides.
         own_tools: The host's own tools, which rules can name too, if a rule can name a tool without its server.
         older_command: The keys that an object in place of the program has in older files, and those of the server.
+        limits: The paths of limits of time for all servers, their common names, and the milliseconds in a unit.
+        other_form: The path of the servers in the host's present form, if the file has it, and the host with that form.
+        sockets: How the URLs of sockets begin, to which only the host can connect.
+        prefers: The key of the URL to which the host connects if a server has a command or another URL too.
         elsewhere: The keys, and the values if only some count, by which a server without a command and a URL is one that
             only this host can start; and the reason.
     """
@@ -148,6 +159,10 @@ class Host(NamedTuple):
     rules: tuple[RulesPlace, ...] = ()
     own_tools: frozenset[str] = frozenset()
     older_command: Mapping[str, str] = MappingProxyType({})
+    limits: tuple[tuple[tuple[str, ...], str, int], ...] = ()
+    other_form: tuple[tuple[str, ...], str] | None = None
+    sockets: tuple[str, ...] = ()
+    prefers: str = ""
     elsewhere: tuple[Mapping[str, frozenset[str]], str] = (MappingProxyType({}), "")
 
     def document(self, servers: Any) -> Any:
@@ -202,11 +217,14 @@ class Host(NamedTuple):
         url = server[key]
         # No URL has blanks, but a variable in it can.
         url = without_blanks(url) if isinstance(url, str) else url
-        return self.command not in server and is_server_url(url)
+        return (key == self.prefers or self.command not in server) and is_server_url(url)
 
     def why_elsewhere(self, server: Any) -> str:
         """Return why only this host can start a server that has no command and no URL; empty if it has one, or is wrong."""
         keys, reason = self.elsewhere
+        url = server.get(self.url_key(server) or "") if isinstance(server, dict) else None
+        if isinstance(url, str) and self.sockets and url.startswith(self.sockets):
+            return f"{self.title} connects to this server by a socket, a toolset at a URL of http or https only"
         if not isinstance(server, dict) or self.command in server or self.url_key(server):
             return ""
         is_own = any(
@@ -218,7 +236,7 @@ class Host(NamedTuple):
     def why_wrong(self, server: JsonObject) -> str:
         """Return why an entry is not an MCP server; empty if it is one."""
         key = self.url_key(server)
-        if self.has_server(server):
+        if self.has_server(server) or self.why_elsewhere(server):
             return ""
         if key is None:
             keys = [self.command, *self.urls]
@@ -249,6 +267,17 @@ _RULES_OF_OPENCODE: Final = (
         for place in (("tools",), ("permission",))
     ),
 )
+_RULES_OF_OPENCODE_2: Final = (
+    *_RULES_OF_OPENCODE,
+    RulesPlace(("permissions",), key="effect", name="action", calls="resource"),
+    RulesPlace(("agents", "{owner}", "permissions"), key="effect", name="action", calls="resource"),
+)
+_LIMITS_OF_OPENCODE: Final = (
+    (("experimental", "mcp_timeout"), "call_timeout", 1),
+    (("mcp", "timeout", "startup"), "start_timeout", 1),
+    (("mcp", "timeout", "catalog"), "start_timeout", 1),
+    (("mcp", "timeout", "execution"), "call_timeout", 1),
+)
 _RULES_OF_GEMINI: Final = (
     RulesPlace(("excludeTools",), action="off"),
     RulesPlace(("tools", "exclude"), action="off"),
@@ -274,15 +303,16 @@ _TYPES: Final = {"stdio": "stdio", "http": HTTP, "sse": "sse"}
 HOSTS: Final = (
     Host("claude-desktop", "Claude Desktop", "claude_desktop_config.json", ("mcpServers",), {}, {}, style=""),
     Host("claude-code", "Claude Code", ".mcp.json", ("mcpServers",), {"url": ""}, _TYPES, more=frozenset({"oauth", "headersHelper", "timeout"}), own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True, tool_names=("mcp__{server}__",), rules=_RULES_OF_CLAUDE, settings={"timeout": ("call_timeout", 1)}),
-    Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True),
-    Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
-    Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True),
+    Host("claude-plugin", "a plugin of Claude Code", ".mcp.json", (), {"url": ""}, _TYPES, own_folder="${CLAUDE_PLUGIN_ROOT}", reads_folders=True, other_form=(("mcpServers",), "claude-code")),
+    Host("vscode", "VS Code", ".vscode/mcp.json", ("servers",), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True, sockets=("unix:", "pipe:")),
+    Host("vscode-settings", "settings of VS Code", ".vscode/settings.json", ("mcp", "servers"), {"url": ""}, _TYPES, style="${input:name}", folder="${workspaceFolder}", loose_env=True, sockets=("unix:", "pipe:")),
     Host("cursor", "Cursor", ".cursor/mcp.json", ("mcpServers",), {"url": ""}, _TYPES, style="${env:NAME}", more=frozenset({"envFile", "auth"}), folder="${workspaceFolder}"),
     Host("windsurf", "Windsurf", "mcp_config.json", ("mcpServers",), {"serverUrl": "", "url": ""}, {}, off=("disabled", True), style="${env:NAME}", file_variable="${file:", more=frozenset({"disabledTools", "alwaysAllow"}), settings={"disabledTools": ("disabled_tools", 0)}),
-    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", file_variable="{file:", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE, settings={"timeout": ("call_timeout", 1)}, elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
+    Host("opencode", "OpenCode", "opencode.json", ("mcp",), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("enabled", False), style="{env:NAME}", file_variable="{file:", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE, settings={"timeout": ("call_timeout", 1)}, limits=_LIMITS_OF_OPENCODE[:1], other_form=(("mcp", "servers"), "opencode-v2"), elsewhere=({"enabled": frozenset()}, "a switch for a server of another configuration of OpenCode, which has its command or URL")),
+    Host("opencode-v2", "OpenCode 2", "opencode.json", ("mcp", "servers"), {"url": ""}, {"local": "stdio", "remote": HTTP}, env="environment", off=("disabled", True), style="{env:NAME}", file_variable="{file:", lists_command=True, tool_names=("{server}_",), rules=_RULES_OF_OPENCODE_2, more=frozenset({"codemode", "timeout", "oauth"}), limits=_LIMITS_OF_OPENCODE),
     Host("codex", "Codex", "config.toml", ("mcp_servers",), {"url": ""}, {}, kind="toml", headers="http_headers", off=("enabled", False), style="", env_names=("env_vars", "bearer_token_env_var", "env_http_headers"), approvals=("default_tools_approval_mode", "tools", "approval_mode"), settings={"tool_timeout_sec": ("call_timeout", 1000), "startup_timeout_sec": ("start_timeout", 1000), "enabled_tools": ("enabled_tools", 0), "disabled_tools": ("disabled_tools", 0)}),
-    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": ""}, {"http": HTTP, "sse": "sse"}, style="$NAME", choices=(("mcp", "allowed", "excluded"), ("", "allowMCPServers", "excludeMCPServers")), tool_names=("mcp_{server}_", "mcp__{server}__", "{server}__"), rules=_RULES_OF_GEMINI, own_tools=frozenset(_TOOLS_OF_GEMINI.split()), more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
-    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, profiles=_PROFILES_OF_ZED, tool_names=("mcp:{server}:",), rules=_RULES_OF_ZED, older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
+    Host("gemini-cli", "Gemini CLI", "settings.json", ("mcpServers",), {"httpUrl": HTTP, "url": ""}, {"http": HTTP, "sse": "sse"}, style="$NAME", prefers="httpUrl", choices=(("mcp", "allowed", "excluded"), ("", "allowMCPServers", "excludeMCPServers")), tool_names=("mcp_{server}_", "mcp__{server}__", "{server}__"), rules=_RULES_OF_GEMINI, own_tools=frozenset(_TOOLS_OF_GEMINI.split()), more=frozenset({"timeout", "trust", "includeTools", "excludeTools", "description", "authProviderType", "oauth"}), settings={"timeout": ("call_timeout", 1), "includeTools": ("enabled_tools", 0), "excludeTools": ("disabled_tools", 0)}),
+    Host("zed", "Zed", ".zed/settings.json", ("context_servers",), {"url": ""}, {}, off=("enabled", False), style="", defaults={"source": "custom"}, profiles=_PROFILES_OF_ZED, tool_names=("mcp:{server}:",), rules=_RULES_OF_ZED, limits=((("context_server_timeout",), "call_timeout", 1000),), older_command={"path": "command", "args": "args", "env": "env"}, elsewhere=({"settings": frozenset(), "source": frozenset({"extension"})}, "an extension of Zed starts this server: write its command, or its URL")),
     Host("cline", "Cline", "cline_mcp_settings.json", ("mcpServers",), {"url": "sse"}, {"stdio": "stdio", "streamableHttp": HTTP, "sse": "sse"}, off=("disabled", True), style="${env:NAME}", more=frozenset({"autoApprove", "alwaysAllow", "timeout", "transportType"}), settings={"timeout": ("call_timeout", 1000)}),
     Host("continue", "Continue", ".continue/config.yaml", ("mcpServers",), {"url": ""}, {"stdio": "stdio", "streamable-http": HTTP, "sse": "sse"}, kind="yaml", style="${{ secrets.NAME }}", lists_servers=True, around_headers="requestOptions", settings={"connectionTimeout": ("start_timeout", 1)}, top={"name": "MCP servers", "version": "0.0.1", "schema": "v1"}, elsewhere=({"uses": frozenset()}, "a block of the hub of Continue, which has the server's command: write it instead of uses")),
     Host("goose", "Goose", "goose/config.yaml", ("extensions",), {"uri": ""}, {"stdio": "stdio", "streamable_http": HTTP, "sse": "sse"}, kind="yaml", env="envs", off=("enabled", False), style="", env_names=("env_keys", "", ""), command="cmd", repeats_names=True, header_style="$NAME", defaults={"enabled": True, "description": "", "timeout": 300}, settings={"timeout": ("call_timeout", 1000), "available_tools": ("enabled_tools", 0)}, empty_enables_all=True, elsewhere=({"type": frozenset({"builtin", "platform", "frontend", "inline_python"})}, "an extension that runs in Goose itself, without a server's command or URL")),

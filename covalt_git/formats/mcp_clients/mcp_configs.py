@@ -13,7 +13,7 @@ from covalt_git.formats.http_texts import login_message, without_login
 from covalt_git.formats.mcp_clients import config_reader, config_writer, host_variables
 from covalt_git.formats.mcp_clients.hosts import HOSTS
 from covalt_git.formats.model import Format, Note, with_values
-from covalt_git.formats.shapes import Schema, schema_of
+from covalt_git.formats.shapes import Schema, has_servers_at, schema_of
 from covalt_git.json_values import canonical_json
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def _recognize(host: Host, document: Document) -> bool:
     servers = host.servers(document.value)
     if servers is None or document.kind != host.kind:
         return False
+    if host.path and host.other_form and has_servers_at(document.value, host.other_form[0]):
+        return False
     if host.kind == "yaml" and not host.lists_servers:  # a toolset has ``extensions`` too
         return bool(servers) and all(
             isinstance(server, dict) and "type" in server for server in servers.values()
@@ -84,17 +86,22 @@ def _recognize(host: Host, document: Document) -> bool:
         return bool(names_known)
     # Several hosts have the same key for servers; the own keys of a host are what distinguishes their files.
     others = [item for item in HOSTS if (item.path, item.kind) == (host.path, host.kind)]
-    fewest = min(_unknown_keys(item, names_known) for item in others)
-    return bool(names_known) and _unknown_keys(host, names_known) == fewest
+    unknown = {item.name: _unknown_keys(item, names_known, others) for item in others}
+    return bool(names_known) and unknown[host.name] == min(unknown.values())
 
 
-def _unknown_keys(host: Host, servers: Sequence[JsonObject]) -> int:
-    """Return how many keys of servers a host does not know; Gemini CLI reads ``url`` as the URL of SSE only itself."""
+def _unknown_keys(host: Host, servers: Sequence[JsonObject], others: Sequence[Host]) -> int:
+    """Return how many keys of servers, and types that only others have, a host does not know.
+
+    Gemini CLI reads ``url`` as the URL of SSE only itself.
+    """
     keys = {*_server_shape(host), *host.more}
     own = {key for key, transport in host.urls.items() if transport == "sse"}
     shows_host = any((host.more | host.urls.keys()) - own & server.keys() for server in servers)
     hidden = () if shows_host else own
-    return sum(key not in keys or key in hidden for server in servers for key in server)
+    types = {word for item in others for word in item.types} - host.types.keys()
+    odd = sum(str(server.get("type")) in types for server in servers) if host.types else 0
+    return odd + sum(key not in keys or key in hidden for server in servers for key in server)
 
 
 def _correct(host: Host, document: Any) -> tuple[Any, list[Note]]:
@@ -199,10 +206,10 @@ def _format(host: Host) -> Format:
         secret_text=partial(host_variables.secret_text, host),
         elsewhere=partial(_elsewhere, host),
         is_host_config=True,
+        has_bare_references=partial(host_variables.has_bare_references, host),
         replaces_carried=bool(host.style),
         parts=host.path,
-        # A plugin's file can have the form of a project's.
-        other_form=None if host.path else ("mcpServers", "claude-code"),
+        other_form=host.other_form,
     )
 
 

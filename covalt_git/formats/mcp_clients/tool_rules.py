@@ -107,6 +107,11 @@ def read(host: Host, settings: Any, servers: Sequence[str]) -> tuple[list[ToolRu
             if asks:
                 message += f"; for {', '.join(map(repr, asks))} it asks first"
             notes.append(Note(of_server.loc, message))
+        if of_server is not None and of_server.action == ASK:
+            for rule, tool in common:
+                if rule.action == _ALLOW and _last(host, common, server, tool) is rule:
+                    message = f"{host.title} does not ask before calls of {tool!r}, the toolset does: its server needs it"
+                    notes.append(Note(rule.loc, message, is_lost=True))
         for rule, tool in common if not is_off else ():
             if tool == "?" and rule.action != _ALLOW:
                 fate = "disable" if rule.action == OFF else "require confirmation of"
@@ -265,6 +270,12 @@ def _rules(
             if isinstance(item, str) and item:
                 name = f"{_prefixes(host, item)[0]}*" if place.lists_servers else item
                 yield _Rule((*loc, at), name, place.action)
+            elif isinstance(item, dict) and place.name and isinstance(item.get(place.name), str):
+                pattern = item[place.name]
+                if item.get(place.calls, "*") == "*":
+                    yield from _rule((*loc, at), pattern, item.get(place.key), owner)
+                else:
+                    yield _Rule((*loc, at), pattern, _PART, owner)
         for name, item in rules.items() if isinstance(rules, dict) else ():
             if not isinstance(item, dict):
                 yield from _rule((*loc, name), start + name, item, owner)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.formats.documents import Document, FormatError, parse
@@ -232,8 +233,14 @@ class _Settings:
         self._set(("command",), text, config["command"], settings)
         if "args" in config:
             server.value["args"] = []
+        arguments = config.parts("args")
         previous = ""
-        for argument in config.parts("args"):
+        for argument, following in zip_longest(arguments, arguments[1:]):
+            is_flag = argument.value.startswith("-") and "=" not in argument.value
+            # A list without values is no argument, and its flag would take the next one.
+            if self._is_empty_list(argument) or (is_flag and self._is_empty_list(following)):
+                self._imported.notes.append(Note(argument.loc, _OPTIONAL))
+                continue
             self._read_argument(argument, previous)
             previous = argument.value
         for name, value in config.entries("env"):
@@ -285,6 +292,14 @@ class _Settings:
     def _is_missing(self, setting: Part) -> bool:
         has_value = "default" in setting or setting.peek("required") or setting.peek("sensitive")
         return not has_value
+
+    def _is_empty_list(self, argument: Part | None) -> bool:
+        """Return whether an argument is an optional setting with several values, which has none."""
+        whole = _SETTING.fullmatch(argument.value) if argument is not None else None
+        setting = self._settings.get(whole[1]) if whole else None
+        return (
+            setting is not None and setting.peek("multiple") is True and self._is_missing(setting)
+        )
 
     def _filled(self, text: str) -> tuple[str, list[Part]]:
         """Return a text with references in place of settings and places, and its settings."""

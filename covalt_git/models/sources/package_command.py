@@ -10,11 +10,14 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.errors import CovaltError
+from covalt_git.models.toolset_state import WORKSPACE, WRITABLE
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from covalt_git.models.toolset_manifest import McpServer
+    from covalt_git.models.toolset_state import ProgramSandbox
 
 Ecosystem = Literal["npm", "pypi"]
 
@@ -248,8 +251,13 @@ def _with_version(requirement: str) -> str:
 _REGISTRIES: dict[Ecosystem, str] = {"npm": "npm", "pypi": "PyPI"}
 
 
-def abilities(server: McpServer) -> tuple[str, ...]:
-    """Return phrases for what a server is able to do once its start or URL is granted, and nothing else."""
+def abilities(
+    server: McpServer, sandbox: ProgramSandbox | Literal["none"] | None = None
+) -> tuple[str, ...]:
+    """Return phrases for what a server is able to do, and nothing else; ``sandbox`` is that of the grant that acts.
+
+    Without a grant that acts, they are for a grant of its start or URL and nothing more.
+    """
     if server.command is None:
         receives = (
             f", with the headers {', '.join(sorted(server.headers))}" if server.headers else ""
@@ -259,13 +267,13 @@ def abilities(server: McpServer) -> tuple[str, ...]:
         package = package_command(server)
     except NotPinnableError as error:
         return (f"is not started: {error.message}",)
-    texts = (*server.args, *server.env.values())
-    uses_workspace = any(place in text for text in texts for place in _WORKSPACE)
-    phrases = [
-        "runs in the sandbox, and reads its own files and the programs of the system",
-        "reads and writes the files of the chat" if uses_workspace else "sees no file of the chat",
-        "reaches no host, and no other file, before you grant it",
-    ]
+    if sandbox == "none":
+        phrases = ["runs without a sandbox, and can do everything that you can do"]
+    else:
+        phrases = [
+            "runs in the sandbox, and reads its own files and the programs of the system",
+            *_sandboxed_abilities(server, sandbox),
+        ]
     if package is not None:
         names = ", ".join(map(_with_version, package.requirements))
         several = len(package.requirements) > 1
@@ -277,6 +285,33 @@ def abilities(server: McpServer) -> tuple[str, ...]:
     if server.env:
         phrases.append(f"receives the variables {', '.join(sorted(server.env))}")
     return tuple(phrases)
+
+
+def _sandboxed_abilities(server: McpServer, sandbox: ProgramSandbox | None) -> Iterator[str]:
+    texts = (*server.args, *server.env.values())
+    folders = () if sandbox is None else sandbox.folders
+    uses_workspace = any(place in text for text in texts for place in _WORKSPACE)
+    if uses_workspace or WORKSPACE in {folder.removesuffix(WRITABLE) for folder in folders}:
+        yield "reads and writes the files of the chat"
+    else:
+        yield "sees no file of the chat"
+    if sandbox is None:
+        yield "reaches no host, and no other file, before you grant it"
+        return
+    for folder in folders:
+        path = folder.removesuffix(WRITABLE)
+        if path != WORKSPACE:
+            verb = "reads and writes" if path != folder else "reads"
+            yield f"{verb} the folder {display.in_line(path)}"
+    for host in sandbox.hosts:
+        yield f"reaches the host {host}"
+    for name in sandbox.secrets:
+        yield f"receives the secret {name}"
+    yield (
+        "reaches no other host, and no other file"
+        if sandbox.hosts
+        else "reaches no host, and no other file"
+    )
 
 
 def is_interpreter(command: str) -> bool:

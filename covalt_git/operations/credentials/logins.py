@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field
 
+from covalt_git.access.grants import Granted
 from covalt_git.calls.servers import mcp_calls
+from covalt_git.catalog.catalog import BrokenToolsetError
 from covalt_git.connections.definition import Name
 from covalt_git.connections.token_store import ClientChoice, stored_logins
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
-from covalt_git.grants.status import acting_grants
+from covalt_git.grants.status import acting_grants, missing_grants
+from covalt_git.hosts import origin_of
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, invalid_field, operation
@@ -81,6 +84,7 @@ class LoginRow(Result):
     signed_in_at: str
     expires_at: str | None = Field(description="When its token expires, if that is known.")
     renewable: bool
+    expired: bool = Field(description="Whether its token has expired and cannot be renewed.")
     needs_more: bool = Field(description="Whether the server requires more scopes.")
     hosts: tuple[str, ...] = Field((), description="The hosts that get the token of a sign-in.")
 
@@ -94,6 +98,7 @@ class LoginRow(Result):
             scope=stored.scope or "",
             expires_at=expiry_text(stored),
             renewable=stored.refresh_token is not None,
+            expired=stored.is_dead,
             needs_more=stored.challenge is not None,
         )
 
@@ -159,13 +164,19 @@ def _sign_in(
     """Sign in to an entry of auth; without a browser, the address that another one ended at is read too."""
     from covalt_git.connections.entry_sign_in import SignInOptions, sign_in_to  # noqa: PLC0415 - it loads the SDK
 
-    hosts = ", ".join(entry.effective_hosts)
-    context.report(f"{toolset.id}/{entry.id}: the token will be sent to {hosts} only")
+    hosts = [*entry.effective_hosts, *(str(origin_of(url)[0]) for url in entry.other_token_urls)]
+    where = ", ".join(dict.fromkeys(hosts))
+    context.report(f"{toolset.id}/{entry.id}: the token will be sent to {where} only")
     options = SignInOptions(
         choice=_choice(request),
         port=request.port,
         read_address=None if request.browser else context.read_line,
+        report=context.report,
     )
+    if not request.browser:
+        context.report(
+            "with a browser on another machine: paste the address that it ends at, and press Enter"
+        )
     stored = sign_in_to(
         Name(context.project.root, toolset.id, entry.reference_name),
         entry,
@@ -173,6 +184,8 @@ def _sign_in(
         callbacks,
         options,
     )
+    if missing_grants(toolset):
+        context.report(f"its tools lack a grant: covalt-git grant add {toolset.id} --requested")
     return LoginRow.of_login(stored)
 
 
@@ -202,17 +215,39 @@ def log_out(context: Context, request: LogOut) -> LoggedOut:
     from covalt_git.connections.oauth_logout import sign_out  # noqa: PLC0415 - it loads the SDK
 
     project = context.project
-    toolset, entry = _entry(project.root, request.server)
-    server = request.server if entry is None else f"{toolset.id}/{entry.id}"
-    logins = [entry for entry in stored_logins(project.root) if _name(entry[1]) == server]
+    server = request.server
+    try:
+        toolset, entry = _entry(project.root, server)
+        stored_id = server.partition("/")[2] if entry is None else entry.reference_name
+        server = server if entry is None else f"{toolset.id}/{entry.id}"
+        logins = [
+            login
+            for login in stored_logins(project.root)
+            if (login[1].toolset_id, login[1].server_id) == (toolset.id, stored_id)
+        ]
+    except CovaltError:
+        # What the project declares no longer can still be signed out of.
+        logins = [login for login in stored_logins(project.root) if _name(login[1]) == server]
     wrong = []
     for file, stored in logins:
         # Tokens are revoked with the hosts of the grant only. Without them, or if the server fails, they are still
         # deleted here.
-        why = sign_out(file, _granted(project, server))
+        may = _grants_of(project.root, stored) if stored.server_id.startswith(AUTH) else None
+        why = sign_out(file, _granted(project, server), may)
+        until = "they are valid until they expire, or until you revoke them there"
         if why:
-            wrong.append(f"{stored.issuer} did not revoke its tokens: {why}")
+            wrong.append(f"{stored.issuer} did not revoke its tokens: {why}; {until}")
+        elif stored.revocation_endpoint is None and may is not None:
+            wrong.append(f"no revoke_url is known for {stored.issuer}, so its tokens stay: {until}")
     return LoggedOut(server=server, was_signed_in=bool(logins), not_taken_back=tuple(wrong))
+
+
+def _grants_of(root: Path, stored: StoredLogin) -> Granted:
+    """Return the grants of the toolset of a sign-in; none if it does not exist any more."""
+    try:
+        return acting_grants(find_toolset(root, stored.toolset_id))
+    except CovaltError:
+        return Granted(stored.toolset_id)
 
 
 def expiry_text(stored: StoredLogin) -> str | None:
@@ -237,14 +272,21 @@ def _entry(root: Path, text: str) -> tuple[Toolset, Auth | None]:
     """
     toolset_id, _, name = text.partition("/")
     toolset = find_toolset(root, toolset_id)
+    if toolset.manifest is None:
+        raise BrokenToolsetError(
+            f"the toolset {toolset_id!r} has errors, so its sign-ins are not known",
+            hint=f"covalt-git validate toolsets/{toolset_id}",
+            problems=toolset.manifest_reading.problems,
+        )
     entries = {entry.id: entry for entry in sign_in_entries(toolset)}
-    servers = [server.id for server in (toolset.manifest.mcp_servers if toolset.manifest else ())]
+    servers = [server.id for server in toolset.manifest.mcp_servers]
     if not name:
         if len(entries) == 1:
             return toolset, next(iter(entries.values()))
         names = [f"{toolset_id}/{declared}" for declared in (*entries, *servers)]
         what = "nothing to sign in to" if not names else f"several: {', '.join(names)}"
-        raise WrongCallError(f"the toolset {toolset_id!r} has {what}")
+        hint = f"covalt-git auth login {names[0]}" if names else "covalt-git auth list"
+        raise WrongCallError(f"the toolset {toolset_id!r} has {what}", hint=hint)
     short = name.removeprefix(AUTH)
     if short in entries and (name != short or short not in servers):
         return toolset, entries[short]

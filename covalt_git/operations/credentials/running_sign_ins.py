@@ -74,7 +74,7 @@ class SignInState(Result):
     provider: str
     scopes: tuple[str, ...]
     hosts: tuple[str, ...]
-    state: Literal["signed_in", "waiting", "none"]
+    state: Literal["signed_in", "expired", "waiting", "none"]
     expires_at: str | None = Field(description="When its token expires, if that is known.")
     renewable: bool
     url: str = Field(description="Where to sign in, while it is waiting.")
@@ -170,13 +170,21 @@ def _state(context: Context, toolset: Toolset, entry: Auth) -> SignInState:
     running = _RUNNING.get((str(root), server))
     is_waiting = running is not None and not running.end.done()
     error = running.end.exception() if running is not None and running.end.done() else None
+    state: Literal["signed_in", "expired", "waiting", "none"] = "signed_in"
+    if is_waiting:
+        state = "waiting"
+    elif stored is None or stored.is_dead:
+        state = "none" if stored is None else "expired"
     issuer = entry.url("authorize_url") or entry.url("issuer") or ""
     return SignInState(
         server=server,
         provider=entry.preset.name if entry.preset else str(origin_of(issuer)[0]),
         scopes=entry.effective_scopes,
-        hosts=entry.effective_hosts,
-        state="waiting" if is_waiting else "none" if stored is None else "signed_in",
+        hosts=(
+            *entry.effective_hosts,
+            *dict.fromkeys(str(origin_of(url)[0]) for url in entry.other_token_urls),
+        ),
+        state=state,
         expires_at=expiry_text(stored) if stored else None,
         renewable=stored is not None and stored.refresh_token is not None,
         url=running.url.result() if running and is_waiting and running.url.done() else "",

@@ -82,7 +82,9 @@ def enter(policy: Policy, folders: Mapping[Path, bool], owned: Mapping[str, int]
         _mount_point(Path(_BASE + target), tree)
         system_calls.attach(tree, _BASE + target)
     for link, to in links.items():
-        Path(_BASE + link).symlink_to(to)
+        place = Path(_BASE + link)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(to)
     for name, text in _ACCOUNTS.items():
         (Path(_BASE) / "etc" / name).write_text(text, encoding="utf-8")
     # After the files above are written.  Only this mount: those of the workspace and of /tmp stay writable.
@@ -100,6 +102,10 @@ def _system() -> tuple[dict[str, str], dict[str, int]]:
             tree = system_calls.clone_tree(str(path))
             trees[str(path)] = _restricted(tree, READ_ONLY | NO_DEVICES)
     for setting in filter(os.path.exists, system_files.SETTINGS):
+        # The name of the time zone is that of the link's target (localtime(5)), so the link must stay a link.
+        if (path := Path(setting)).is_symlink() and _is_shown(path):
+            links[setting] = str(path.readlink())
+            continue
         tree = system_calls.clone_tree(setting)
         trees[setting] = _restricted(tree, READ_ONLY | NO_DEVICES | NO_PROGRAMS)
     for device in system_files.DEVICES:
@@ -107,6 +113,13 @@ def _system() -> tuple[dict[str, str], dict[str, int]]:
     links |= {"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0"}
     links |= {"/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2"}
     return links, trees
+
+
+def _is_shown(link: Path) -> bool:
+    """Return whether a link leads directly into a folder of the system."""
+    target = Path(os.path.normpath(link.parent / link.readlink()))
+    folders = (path for path in map(Path, system_files.FOLDERS) if not path.is_symlink())
+    return any(map(target.is_relative_to, folders))
 
 
 def _tree(path: Path, owned: Mapping[str, int], attributes: int) -> int:

@@ -36,6 +36,7 @@ SETTINGS: Final = (
     "/etc/ssl/cert.pem",
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
 )
 """Files that programs read on their start, and TLS certificates; none has personal data."""
 

@@ -350,6 +350,16 @@ def test_an_input_of_vscode_has_one_default_and_the_other_is_lost() -> None:
         ("zed", {"source": "extension"}, "an extension of Zed"),
         ("goose", {"name": "b", "type": "builtin"}, "runs in Goose itself"),
         ("opencode", {"enabled": True}, "another configuration of OpenCode"),
+        (
+            "vscode",
+            {"type": "http", "url": "unix:///run/a.sock"},
+            "connects to this server by a socket",
+        ),
+        (
+            "vscode",
+            {"type": "http", "url": "pipe:///pipe/a"},
+            "connects to this server by a socket",
+        ),
     ],
 )
 def test_a_server_that_only_its_host_can_start_is_left_out_and_the_others_converted(
@@ -363,9 +373,12 @@ def test_a_server_that_only_its_host_can_start_is_left_out_and_the_others_conver
     content = json.dumps(
         functools.reduce(lambda value, key: {key: value}, host.path[::-1], entries)
     )
-    result = laws.converted(content.encode(), source, TOOLSET)
+    rules = {"tools": {"*": False}} if name == "opencode" else {}
+    result = laws.converted(laws.as_json(json.loads(content) | rules), source, TOOLSET)
     (lost,) = result.lost
 
+    # A rule is not about a server that is left out.
+    assert not any("'b'" in note.message for note in result.notes)
     assert lost.pointer == f"/{host.path[0]}/{0 if host.lists_servers else 'b'}"
     assert lost.reason.startswith("left out: 1:")
     assert reason in lost.reason
@@ -739,6 +752,9 @@ def test_numbers_and_null_are_variables_of_vscode(
         ("cursor", "auth", False, "the login of the client"),
         ("gemini-cli", "oauth", False, "the login of the client"),
         ("codex", "scopes", False, "the login of the client"),
+        ("goose", "client_id", False, "the login of the client"),
+        ("goose", "socket", False, "not by a socket"),
+        ("gemini-cli", "includeTools(x)", False, "accept only the tools 'a.b', 'c'"),
         ("continue", "apiKey", False, "the login of the client"),
         ("vscode", "sandbox", False, "the limits that the client sets"),
     ],
@@ -747,7 +763,9 @@ def test_a_restriction_or_a_login_of_a_client_has_its_effect_or_a_message(
     name: str, key: str, *, overrides: bool, message: str
 ) -> None:
     (host,) = (item for item in HOSTS if item.name == name)
-    setting = ["a.b", "c"] if "ools" in key else {"scopes": ["read"]}
+    setting: Any = ["a.b", "c"] if "ools" in key else {"scopes": ["read"]}
+    if key.endswith("(x)"):  # only some calls of a tool
+        key, setting = key.removesuffix("(x)"), ["a.b(x)", "c"]
     server = {next(iter(host.urls)): "https://a.example/mcp", "type": "http", key: setting}
     value = host.document({"far": server})
     text = documents.toml_text(value) if host.kind == "toml" else json.dumps(value)
@@ -798,6 +816,28 @@ def test_a_call_for_which_codex_asks_its_user_needs_a_confirmation(
     assert tomllib.loads(written.decode()) == tomllib.loads(content.decode())
 
 
+def test_variables_and_approvals_of_codex_in_their_longer_forms_have_an_effect_or_a_message() -> (
+    None
+):
+    content = b"""[mcp_servers.b]
+command = "b"
+env_vars = ["A_KEY", {name = "B_KEY"}, {name = "C_KEY", source = "remote"}]
+default_tools_approval_mode = "writes"
+"""
+    codex = recognition.find_format("codex")
+    done = laws.converted(content, codex, TOOLSET, "x.toml")
+    stored = done.files["toolset.yaml"]
+    (server,) = yaml_text.load(stored, "t").data["mcp_servers"]
+
+    assert server["env"] == {name: f"${{env:{name}}}" for name in ("A_KEY", "B_KEY", "C_KEY")}
+    assert {loss.pointer: loss.reason.partition(":")[0] for loss in done.lost} == {
+        "/mcp_servers/b/default_tools_approval_mode": "Codex asks its user before calls that write",
+        "/mcp_servers/b/env_vars/2/source": "Codex reads this variable on the machine of the task, the toolset on this machine",
+    }
+    (written,) = laws.converted(stored, TOOLSET, codex, "toolset.yaml").files.values()
+    assert tomllib.loads(written.decode()) == tomllib.loads(content.decode())
+
+
 def test_a_credential_has_an_input_beside_the_inputs_of_the_file() -> None:
     inputs = [{"type": "promptString", "id": name, "password": True} for name in ("unused", "own")]
     env = {"API_KEY": "Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g", "O": "${input:own}"}
@@ -841,6 +881,12 @@ def test_code_in_the_folder_of_the_editor_is_not_read_from_the_workspace() -> No
     toolset, notes = imported(servers)
     a, b, c, d = toolset["mcp_servers"]
 
+    content = laws.as_json({"servers": servers})
+    lost = laws.converted(content, recognition.find_format("vscode"), TOOLSET).lost
+    assert {loss.pointer for loss in lost} == {
+        *("/servers/a/args/0", "/servers/b/command", "/servers/c/args/1"),
+        "/servers/d/env/PYTHONPATH",
+    }
     assert a["args"] == ["$${workspaceFolder}/a.py", "${workspace}"]
     assert b["command"] == "$${workspaceRoot}/b"
     assert c["args"][1] == "$${cwd}"
@@ -872,6 +918,56 @@ def test_inputs_of_vscode_are_secrets_only_if_they_are_credentials() -> None:
         "V3": "${env:PROJECT_ROOT}",
         **plain,
     }
+
+
+def test_gemini_connects_to_the_url_that_it_prefers_and_knows_the_variables_of_its_process() -> (
+    None
+):
+    both = {"httpUrl": "https://e.example/mcp", "url": "https://e2.example/sse", "command": "e"}
+    near = {"command": "a", "args": ["${USER:-me}", "$HOME/x"]}
+    content = laws.as_json({"mcpServers": {"both": both, "near": near}})
+    done = laws.converted(content, recognition.find_format("gemini-cli"), TOOLSET)
+    first, second = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert first["url"] == "https://e.example/mcp"
+    assert "command" not in first
+    assert sorted(loss.pointer for loss in done.lost) == [
+        "/mcpServers/both/command",
+        "/mcpServers/both/url",
+    ]
+    assert second["args"] == ["${env:USER:-me}", "${env:HOME}/x"]
+
+
+def test_the_settings_of_requests_of_continue_are_lost_and_names_of_packages_are_secrets() -> None:
+    requests = {
+        "verifySsl": False,
+        "caBundlePath": "/x.pem",
+        "proxy": "http://p.example:3128",
+        "noProxy": ["a"],
+        "clientCertificate": {"cert": "c.pem", "key": "k.pem"},
+        "headers": {"K": "${{ secrets.org/pkg/K }}"},
+    }
+    server = {"name": "s", "type": "streamable-http", "url": "https://s.example/mcp"}
+    content = laws.as_json({"mcpServers": [{**server, "requestOptions": requests}]})
+    done = laws.converted(content, recognition.find_format("continue"), TOOLSET)
+    (far,) = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert far["headers"] == {"K": "${ORG_PKG_K}"}
+    assert {loss.pointer.rpartition("/")[2] for loss in done.lost} == {*requests} - {"headers"}
+
+
+def test_an_input_of_vscode_has_no_variable_that_processes_have() -> None:
+    inputs = [
+        {"type": "promptString", "id": "home", "default": "Bonn"},
+        {"type": "promptString", "id": "path"},
+        {"type": "promptString", "id": "user", "password": True},
+    ]
+    args = ["--city", "${input:home}", "--path", "${input:path}", "--user", "${input:user}"]
+    toolset, _ = imported({"weather": {"command": "x", "args": args}}, inputs=inputs)
+    values = toolset["mcp_servers"][0]["args"][1::2]
+
+    assert values == ["${env:WEATHER_HOME:-Bonn}", "${env:WEATHER_PATH}", "${WEATHER_USER}"]
+    assert toolset["secrets"] == ["WEATHER_USER"]
 
 
 def test_a_folder_in_a_setting_of_the_client_only_is_not_said_to_be_that_of_the_chat() -> None:
@@ -941,6 +1037,32 @@ mcp_servers: [{id: a, command: x, args: [$workspace/b, $$workspace]}]
     ]
 
 
+def test_goose_replaces_variables_in_the_url_and_the_headers_of_a_server() -> None:
+    far = {
+        "type": "streamable_http",
+        "name": "far",
+        "uri": "https://far.example/$REGION/mcp?apikey=$FAR_KEY",
+        "headers": {"X-Key": "$FAR_KEY", "X-Region": "${REGION}", "X-Other": "a$5"},
+        "env_keys": ["FAR_KEY"],
+        "envs": {"REGION": "eu"},
+        "client_id": "abc",
+        "client_secret_key": "FAR_SECRET",
+    }
+    content = laws.as_json({"extensions": {"far": {**far, "enabled": True, "timeout": 60}}})
+    goose = recognition.find_format("goose")
+    done = laws.converted(content, goose, TOOLSET)
+    stored = done.files["toolset.yaml"]
+    toolset = yaml_text.load(stored, "t").data
+    (server,) = toolset["mcp_servers"]
+
+    assert server["url"] == "https://far.example/eu/mcp?apikey=${FAR_KEY}"
+    assert server["headers"] == {"X-Key": "${FAR_KEY}", "X-Region": "eu", "X-Other": "a$$5"}
+    assert toolset["secrets"] == ["FAR_KEY"]
+    assert not any("credential" in note.message for note in done.notes)
+    (written,) = laws.converted(stored, TOOLSET, goose, "toolset.yaml").files.values()
+    assert yaml_text.load(written, "g").data == json.loads(content)
+
+
 def test_goose_gets_secrets_by_name_and_continue_a_list() -> None:
     done = laws.converted(SERVERS, TOOLSET, recognition.find_format("goose"), "toolset.yaml")
     goose = yaml_text.load(done.files["goose/config.yaml"], "t").data["extensions"]
@@ -1003,6 +1125,20 @@ PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}
             "offers only 'mv' of 'a', which is disabled: enable it, and accept only these; for 'mv' it asks first",
         ),
         ("opencode", {"permission": "ask"}, {"requires_confirmation": True}, [], ""),
+        (
+            "zed",
+            {
+                "agent": {
+                    "tool_permissions": {
+                        "default": "confirm",
+                        "tools": {"mcp:a:c": {"default": "allow"}},
+                    }
+                }
+            },
+            {"requires_confirmation": True},
+            [],
+            "does not ask before calls of 'c'",
+        ),
         ("opencode", {"tools": {"a_r*": False}}, {}, [], "'a_r*' matches"),
         (
             "opencode",
@@ -1019,6 +1155,27 @@ PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}
             "choice of 'x' among the tools of 'a'",
         ),
         ("opencode", {"permission": {"a_rm": {"*": "deny", "x": "allow"}}}, {}, OFF, "some calls"),
+        (
+            "opencode-v2",
+            {"permissions": [{"action": "a_rm", "resource": "*", "effect": "deny"}]},
+            {},
+            OFF,
+            "",
+        ),
+        (
+            "opencode-v2",
+            {"permissions": [{"action": "a_*", "resource": "*", "effect": "ask"}]},
+            {"requires_confirmation": True},
+            [],
+            "",
+        ),
+        (
+            "opencode-v2",
+            {"permissions": [{"action": "a_rm", "resource": "x", "effect": "deny"}]},
+            {},
+            [],
+            "some calls",
+        ),
         ("gemini-cli", {"tools": {"exclude": ["mcp_a_rm", "glob"]}}, {}, OFF, ""),
         ("gemini-cli", {"excludeTools": ["a__rm"]}, {}, OFF, ""),
         (
@@ -1138,6 +1295,12 @@ def test_a_placeholder_for_a_credential_becomes_a_secret_and_others_stay() -> No
         ("cursor", {"timeout": 300}, "set limits.timeout_s in covalt.yaml"),
         ("continue", {"requestOptions": {"timeout": 30}}, "set limits.timeout_s in covalt.yaml"),
         ("continue", {"connectionTimeout": 5000}, "connectionTimeout has no effect"),
+        (
+            "opencode-v2",
+            {"timeout": {"execution": 600000}},
+            "set limits.timeout_s: 600 in covalt.yaml",
+        ),
+        ("opencode-v2", {"timeout": {"catalog": 5000}}, "catalog has no effect"),
     ],
 )
 def test_a_limit_of_time_of_a_client_has_a_note_with_the_limit_of_the_project(
@@ -1155,6 +1318,54 @@ def test_a_limit_of_time_of_a_client_has_a_note_with_the_limit_of_the_project(
     # A call that needs longer ends.
     assert bool(done.lost) == (": 600" in message)
     assert not laws.converted(text.encode(), source, recognition.find_format("cline"), path).notes
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "times", "said"),
+    [
+        ("goose", {}, [300, 200, 30], [(300, False), (300, False), (300, False)]),
+        ("goose", {}, [600, 300], [(600, True), (600, False)]),
+        ("zed", {"context_server_timeout": 120}, [None], [(120, True)]),
+        ("opencode", {"experimental": {"mcp_timeout": 90000}}, [30000], [(90, True), (90, False)]),
+    ],
+)
+def test_limits_of_time_of_a_file_do_not_contradict_each_other(
+    name: str, settings: Any, times: list[int | None], said: list[tuple[int, bool]]
+) -> None:
+    (host,) = (item for item in HOSTS if item.name == name)
+    start = {**host.defaults, host.command: ["x"] if host.lists_command else "x", "type": "stdio"}
+    servers = {
+        f"s{at}": {**start, **({} if time is None else {"timeout": time})}
+        for at, time in enumerate(times)
+    }
+    content = laws.as_json({**host.document(servers), **settings})
+    done = laws.converted(content, recognition.find_format(name), TOOLSET)
+    lines = [(note.message, False) for note in done.notes]
+    lines += [(loss.reason, True) for loss in done.lost]
+    limits = [
+        (int(match[1]), is_lost)
+        for text, is_lost in lines
+        if (match := re.search(r"limits\.timeout_s: (\d+)", text))
+    ]
+
+    assert sorted(limits) == sorted(said)
+
+
+@pytest.mark.parametrize("path", ["opencode.json", "opencode.jsonc", "x.json"])
+def test_the_servers_of_opencode_2_are_below_a_key_of_their_own(path: str) -> None:
+    remote = {"type": "remote", "url": "https://m.example/mcp", "headers": {"A": "Bearer {env:T}"}}
+    older = {"type": "local", "command": ["y"]}
+    content = json.dumps({"mcp": {"servers": {"rem": remote}, "old": older}}).encode()
+    source = recognition.recognize(documents.parse(content, path))
+    done = laws.converted(content, source, TOOLSET, path)
+    (server,) = yaml_text.load(done.files["toolset.yaml"], "t").data["mcp_servers"]
+
+    assert source.name == "opencode-v2"
+    assert recognition.recognize(documents.parse(content, path), "opencode") is source
+    assert server["headers"] == {"A": "Bearer ${env:T}"}
+    assert [(loss.pointer, "older form" in loss.reason) for loss in done.lost] == [
+        ("/mcp/old", True)
+    ]
 
 
 @pytest.mark.parametrize(
