@@ -177,7 +177,7 @@ def read_keys(content: bytes) -> tuple[Key, ...]:
     """Return the usable keys of a JWKS; one that is for something else, or that has a private part, is left out."""
     try:
         value = canonical_json.loads(content)
-    except canonical_json.NotJsonError:
+    except (canonical_json.NotJsonError, RecursionError):
         return ()
     entries = value.get("keys") if isinstance(value, dict) else None
     if not isinstance(entries, list):

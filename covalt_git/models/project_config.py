@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 
 from covalt_git.errors import nearest_name
-from covalt_git.hosts import BadHostError, is_local, origin_of
+from covalt_git.hosts import BadHostError, is_loopback, origin_of
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.base import (
     Bool,
@@ -268,7 +268,7 @@ class Issuer(StrictModel):
         except BadHostError as error:
             raise refusal(error.message, error.hint, at=("jwks_url",)) from None
         # A machine that changes the answer on its way could issue tokens.
-        if origin.scheme == "http" and not is_local(origin.host):
+        if origin.scheme == "http" and not is_loopback(origin.host):
             message = "the keys of an issuer on another machine must come over https"
             raise refusal(message, "write https://...", at=("jwks_url",))
 
