@@ -163,8 +163,17 @@ def test_a_failed_request_leaves_the_keys_of_the_last_hour(
     assert code(verifier, provider, tokens.token()) == "-"
 
 
+UNSIGNED = tokens.Parts('{"alg": "HS256", "kid": "x"}', json.dumps(tokens.claims())).text
+"""A token of an algorithm that no key can have."""
+
+
 def test_a_token_of_another_issuer_makes_no_request(verifier: Verifier, provider: Provider) -> None:
-    for token in (tokens.token(iss="https://evil.example.com"), "a.b.c", tokens.token() + "."):
+    for token in (
+        tokens.token(iss="https://evil.example.com"),
+        "a.b.c",
+        tokens.token() + ".",
+        UNSIGNED,
+    ):
         assert code(verifier, provider, token) == "invalid_token"
     assert provider.requests == []
 
