@@ -117,7 +117,11 @@ class Gateway:
     def tools(self) -> dict[str, Tool]:
         """Return the callable tools by their names, sorted by their ids."""
         # Made anew for each page, a list of 10,000 tools took 2.5 times as long as that of FastMCP.
-        return self._cache.get(("tools", self.style, self.token), self._files(), self._tools)
+        return self._cache.get(("tools", self.style, self._scope), self._files(), self._tools)
+
+    @property
+    def _scope(self) -> tuple[object, ...] | None:
+        return None if self.token is None else self.token.scope
 
     def _files(self) -> tuple[Path, ...]:
         """Return the files that determine the tools."""
@@ -175,7 +179,7 @@ class Gateway:
         """
         load = partial(self._listed, needs_chat=needs_chat, apps=apps)
         return self._cache.get(
-            (self.style, self.mode, needs_chat, apps, self.token), self._files(), load
+            (self.style, self.mode, needs_chat, apps, self._scope), self._files(), load
         )
 
     def _listed(self, *, needs_chat: bool, apps: bool) -> dict[str, Callable[[], types.Tool]]:

@@ -33,6 +33,11 @@ class AccessToken(NamedTuple):
         """The id of its holder, as the principal of calls and the owner of chats."""
         return f"{self.issuer}|{self.subject}"
 
+    @property
+    def scope(self) -> tuple[object, ...]:
+        """The claims on which it depends what its holder can call, whatever the arguments are."""
+        return self.audience, self.capabilities, self.blast_radius
+
     def __repr__(self) -> str:
         """Return the digest alone, because logs must not have claims."""
         return f"AccessToken({self.digest})"

@@ -15,7 +15,7 @@ import asyncio
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from anyio.to_thread import run_sync
 from starlette.requests import ClientDisconnect
@@ -81,8 +81,8 @@ class McpEndpoint:
         self._own_gateway = Gateway(root, role, pages=pages)
         self._by_role: dict[str, Gateway] = {}
         self._servers: dict[str, _Server] = {}
-        self._expires: dict[str, float] = {}
-        """When the last token of a holder ends, by the keys of the holders' servers, in seconds since 1970."""
+        self._holder_ends: dict[str, _HolderEnd] = {}
+        """When the last token of a holder ends, by the keys of the holders' servers."""
 
     def find_token(self, text: str) -> AgentToken | AccessToken | None:
         """Return the valid token of a text, of an agent or of an issuer, or None.
@@ -128,7 +128,11 @@ class McpEndpoint:
         """
         key = "" if token is None else _key_of(token)
         if isinstance(token, AccessToken):
-            self._expires[key] = max(self._expires.get(key, 0), token.expires + SKEW_S)
+            earlier = self._holder_ends.get(key)
+            end = token.expires + SKEW_S
+            self._holder_ends[key] = _HolderEnd(
+                token.issuer, max(end, earlier.at if earlier else 0)
+            )
         server = self._servers.get(key)
         if server is None or server.task.done():
             # A server that failed is replaced; otherwise each later request of its token would fail too.
@@ -162,12 +166,25 @@ class McpEndpoint:
             # A request checks its token only when it begins, and a stream or a call may run for hours after
             # that (test_open_streams_are_closed_when_their_token_is_revoked).
             valid = {"", *(token.id for token in self._tokens.valid())}
-            now = time.time()
-            self._expires = {key: end for key, end in self._expires.items() if end > now}
-            await self._end(self._servers.keys() - valid - self._expires.keys())
+            if self._holder_ends:
+                accepted = await run_sync(self._holders.issuers)
+                now = time.time()
+                self._holder_ends = {
+                    key: end
+                    for key, end in self._holder_ends.items()
+                    if end.at > now and end.issuer in accepted
+                }
+            await self._end(self._servers.keys() - valid - self._holder_ends.keys())
 
     async def _end(self, keys: Collection[str]) -> None:
         await asyncio.gather(*(self._servers.pop(key).end() for key in keys))
+
+
+class _HolderEnd(NamedTuple):
+    """The issuer of a holder's last token, and when the token ends, in seconds since 1970."""
+
+    issuer: str
+    at: float
 
 
 def _key_of(token: AgentToken | AccessToken) -> str:

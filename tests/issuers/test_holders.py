@@ -4,12 +4,15 @@ import json
 import multiprocessing
 import re
 import subprocess
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio.to_thread import run_sync
 from mcp import Client
 from mcp_types import ErrorData
 
@@ -18,6 +21,7 @@ from covalt_git.catalog.current_config import current_config
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import read_config
 from covalt_git.names import new_id
+from covalt_git.serving import mcp_endpoint
 from covalt_git.trust import Consents, config_permissions
 from tests.api_client import Api, answered, make_project, refused
 from tests.issuers import tokens
@@ -25,6 +29,7 @@ from tests.issuers.guarded import call, code_of, get, guard, make_chat, tell
 from tests.issuers.tokens import ARGS, AUDIENCE, ISSUER, TOOL
 from tests.mcp_client import refused as refused_by_protocol
 from tests.mcp_client import text
+from tests.settling import until
 from tests.trusting import use_config
 from tests.uvicorn_server import TOKEN, served, talk_over_http
 
@@ -414,6 +419,39 @@ def test_an_invalid_token_is_refused_over_mcp_and_metadata_names_the_issuers(por
     metadata = httpx2.get(f"{url}/.well-known/oauth-protected-resource/mcp").json()
     assert metadata["authorization_servers"] == [ISSUER]
     assert metadata["resource"] == f"{url}/mcp"
+
+
+@pytest.mark.parametrize("ending", ["token", "issuer"])
+def test_open_sessions_end_with_the_last_token_of_their_holder_or_its_issuer(
+    guarded: Api, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    monkeypatch.setattr(mcp_endpoint, "CLEANUP_S", 0.02)
+    monkeypatch.setattr(mcp_endpoint, "SKEW_S", 0)
+    expires = int(time.time()) + (2 if ending == "token" else 300)
+    closed: list[bool] = []
+
+    async def say(client: Client) -> None:
+        await client.list_tools()
+        if ending == "issuer":
+            config = guarded.root / "covalt.yaml"
+            config.write_text(config.read_text().partition("issuers:")[0])
+        # In a thread, as the server's loop is another one.
+        await run_sync(until, lambda: len(endpoint._servers) == 1)
+        closed.append(True)
+
+    endpoints: list[Any] = []
+    create = mcp_endpoint.McpEndpoint.__init__
+
+    def note(self: Any, *args: Any, **options: Any) -> None:
+        endpoints.append(self)
+        create(self, *args, **options)
+
+    monkeypatch.setattr(mcp_endpoint.McpEndpoint, "__init__", note)
+    with served(guarded.root) as port:
+        (endpoint,) = endpoints
+        with suppress(Exception):
+            talk_over_http(port, say, token=tokens.token(exp=expires))
+    assert closed
 
 
 def test_a_token_of_two_headers_is_none(port: int) -> None:

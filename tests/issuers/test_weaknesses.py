@@ -189,7 +189,7 @@ def test_the_tool_of_the_documentation_is_registered_and_called_with_curl(
         assert status == 200, answer
 
         assert curl("POST", "/api/call_tool", TOKEN, once | {"chat_id": "c1"})[0] == 401
-        refusals = {
+        refusals: dict[str, dict[str, Any]] = {
             "audience_mismatch": {"aud": tokens.AUDIENCE},
             "insufficient_capabilities": {"caps": []},
             "blast_radius_exceeded": {"blast_radius": "*"},
