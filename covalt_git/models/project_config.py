@@ -10,6 +10,8 @@ from covalt_git.errors import nearest_name
 from covalt_git.hosts import BadHostError, is_loopback, origin_of
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.base import (
+    ISSUER,
+    KEYS_URL,
     Bool,
     Id,
     Int,
@@ -22,11 +24,6 @@ from covalt_git.models.base import (
     refusal,
 )
 from covalt_git.models.tool_properties import Annotations, Limits
-
-# The principal of a token's holder is `issuer|sub`: it must be ambiguous neither with another pair, nor with the ids of
-# the user of this machine, of its clients and of agents.
-ISSUER = r"^(https?://|urn:)[!-{}~]+$"
-"""Form of an issuer: a URL or URN without spaces and without ``|``."""
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
 DEFAULT_TIMEOUT_S, DEFAULT_ANSWER_S, DEFAULT_OUTPUT_MB = 60, 300, 16
@@ -227,7 +224,7 @@ class Issuer(StrictModel):
     jwks_file: str | None = Field(
         None, description="JWKS file with the issuer's public keys, in the project."
     )
-    jwks_url: Annotated[str, Field(pattern=r"^https?://[^\s#]+$")] | None = Field(
+    jwks_url: Annotated[str, Field(pattern=KEYS_URL)] | None = Field(
         None, description="URL of the JWKS: https, or http on this machine."
     )
     audience: Annotated[str, Field(min_length=1)] = Field(
