@@ -133,7 +133,10 @@ class _FetchedKeys:
 
     def _again(self, earlier: tuple[Key, ...] | None) -> tuple[Key, ...] | None:
         """Return the keys after a new request, unless another thread has just made it, or it is too early."""
-        with self._lock:
+        # With keys, only the thread that fetches waits for an issuer that does not answer.
+        if not self._lock.acquire(blocking=earlier is None):
+            return earlier
+        try:
             keys = self._current()
             if keys is not earlier and keys is not None:
                 return keys
@@ -145,6 +148,8 @@ class _FetchedKeys:
             if fetched is not None:
                 self._keys, self._fetched_at = fetched, now
             return self._current()
+        finally:
+            self._lock.release()
 
 
 def _fetch(url: str) -> tuple[Key, ...] | None:

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
@@ -56,6 +57,7 @@ CLEANUP_S = 1.0
 """Seconds between two searches for revoked and expired tokens."""
 
 _UNAUTHORIZED = 401
+_MOST_CHECKS = 8
 
 
 class McpEndpoint:
@@ -241,15 +243,17 @@ class AuthMiddleware:
         self._app = app
         self._check = check
         self._metadata = metadata
+        self._threads = CapacityLimiter(_MOST_CHECKS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, and call the app or send the error."""
         if scope["type"] == "http":
             try:
                 headers = _headers(scope)
-                # In a thread: the keys of its issuer may have to be fetched.
+                # In a thread of its own limit: the keys of its issuer may have to be fetched, from a server that does
+                # not answer, and other requests need threads too.
                 if is_jwt(headers.get("Authorization", "")):
-                    scope[CHECKED] = await run_sync(self._check, headers)
+                    scope[CHECKED] = await run_sync(self._check, headers, limiter=self._threads)
                 else:
                     scope[CHECKED] = self._check(headers)
             except CovaltError as error:
