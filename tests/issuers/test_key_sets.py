@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jwt.algorithms import OKPAlgorithm
 
 from covalt_git.errors import CovaltError
 from covalt_git.issuers import Verifier
@@ -178,6 +179,8 @@ def test_a_token_of_another_issuer_makes_no_request(verifier: Verifier, provider
     assert provider.requests == []
 
 
+_PRIVATE: Any = tokens.key("EdDSA")
+
 UNUSABLE: tuple[dict[str, Any], ...] = (
     jwk("RS256", alg="RS512"),
     jwk("RS256", alg="HS256"),
@@ -186,7 +189,7 @@ UNUSABLE: tuple[dict[str, Any], ...] = (
     jwk("RS256", key_ops=["encrypt"]),
     jwk("RS256", key_ops="verify"),
     jwk("RS256", kid=7),
-    jwk("RS256", d="AQAB"),
+    {**OKPAlgorithm.to_jwk(_PRIVATE, as_dict=True), "kid": "EdDSA"},
     jwk("RS256", n="AQAB"),
     jwk("RS256", n=7),
     jwk("RS1024"),
