@@ -21,6 +21,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.errors import NEEDS_APPROVAL, WrongCallError
 from covalt_git.json_values import canonical_json
+from covalt_git.models.scripts import lines_of
 from covalt_git.operations import scripts
 from covalt_git.operations.calls import approvals, calls
 from covalt_git.serving.server_registry import approval_url
@@ -262,7 +263,7 @@ def _show(detail: ScriptDetail, *, source: bool = False) -> None:
         marks: dict[int, list[str]] = {}
         for call in detail.lines:
             marks.setdefault(call.line or 0, []).append(_MARKS.get(call.status, call.status))
-        for number, line in enumerate(detail.source.splitlines(), 1):
+        for number, line in enumerate(lines_of(detail.source), 1):
             states = ", ".join(dict.fromkeys(marks.get(number, ())))
             output.fact(f"{number:4} {states:8} {display.in_line(line)}")
     for log in detail.result["logs"]:

@@ -20,6 +20,7 @@ from covalt_git.connections.token_store import (
 )
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
+from covalt_git.templating.references import AUTH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,12 +56,17 @@ class ToolsetSignIns:
         return SignInFile.of(Name(self._root, self._toolset_id, name), entry.digest)
 
     def stored_values(self) -> list[str]:
-        """Return all tokens that are stored, to mask: a tool may have kept one of an earlier call."""
+        """Return all tokens that are stored for the toolset, to mask: a tool may have kept one of an earlier call.
+
+        Those for earlier forms of its entries too: a pull ends their use, and not the tokens.
+        """
         values: list[str] = []
-        for name in self.entries:
-            with suppress(SignInFileError):  # its tokens are not sent either
-                stored = self.file(name).read()
-                values += stored.secrets if stored is not None else ()
+        if self.entries:
+            with suppress(SignInFileError):  # of which no token is sent either
+                for _, stored in stored_logins(self._root):
+                    is_of_entry = stored.server_id.startswith(AUTH)
+                    if stored.toolset_id == self._toolset_id and is_of_entry:
+                        values += stored.secrets
         return values
 
     def token(self, name: str) -> str | None:
@@ -153,10 +159,13 @@ def token_in(stored: StoredLogin, body: bytes) -> OAuthToken:
         fields = client.parse_request_body_response(body.decode("utf-8", "replace"))
         lifetime = fields.get("expires_in")
         scope = fields.get("scope")
+        # It is printed, and the provider wrote it.
+        scope = " ".join(scope) if isinstance(scope, list) else scope
+        scope = "".join(letter for letter in scope or "" if " " <= letter <= "~") or None
         return OAuthToken(
             access_token=fields["access_token"],
             refresh_token=fields.get("refresh_token"),
-            scope=" ".join(scope) if isinstance(scope, list) else scope,
+            scope=scope,
             expires_in=None if lifetime is None else int(lifetime),
         )
     except (MissingTokenError, ValueError, TypeError, AttributeError):

@@ -188,11 +188,8 @@ def with_token(stored: StoredLogin, token: OAuthToken) -> StoredLogin:
     if not token.access_token or not all("!" <= letter <= "~" for letter in token.access_token):
         raise RefreshError(f"{stored.issuer} answered without a valid token")
     lifetime = token.expires_in
-    is_renewal = stored.access_token not in {"", token.access_token}
     return stored.model_copy(
         update={
-            # Tools may have kept it, so it is still masked.
-            "earlier_token": stored.access_token if is_renewal else stored.earlier_token,
             "access_token": token.access_token,
             "refresh_token": token.refresh_token or stored.refresh_token,
             "scope": token.scope or stored.scope,

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 EARLY_S = 30.0
 """Seconds before its expiry at which a token is refreshed."""
 
+_MOST_EARLIER = 10
+"""Earlier tokens of a login that are masked."""
+
 _FOLDER = "sign-ins"
 
 
@@ -94,7 +97,7 @@ class StoredLogin(StrictModel):
     client_secret: str | None = Field(None, repr=False)
     auth_method: str | None = None
     access_token: str = Field(repr=False)
-    earlier_token: str | None = Field(None, repr=False)
+    earlier_tokens: tuple[str, ...] = Field((), repr=False)
     refresh_token: str | None = Field(None, repr=False)
     scope: str | None = None
     expires_at: float | None = None
@@ -119,7 +122,10 @@ class StoredLogin(StrictModel):
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values to mask in all output."""
-        values = (self.access_token, self.earlier_token, self.refresh_token, self.client_secret)
+        values = (
+            *(self.access_token, self.refresh_token, self.client_secret),
+            *self.earlier_tokens,
+        )
         return tuple(value for value in values if value)
 
 
@@ -157,7 +163,13 @@ class SignInFile(NamedTuple):
         return stored
 
     def write(self, stored: StoredLogin) -> None:
-        """Replace the stored login."""
+        """Replace the stored login, whose tokens stay known: tools may have kept them, and they may still be valid."""
+        with suppress(SignInFileError):
+            replaced = self.read()
+            if replaced is not None:
+                issued = (*replaced.earlier_tokens, replaced.access_token)
+                earlier = tuple(token for token in issued if token != stored.access_token)
+                stored = stored.model_copy(update={"earlier_tokens": earlier[-_MOST_EARLIER:]})
         text = stored.model_dump_json(indent=2, exclude_none=True) + "\n"
         atomic_write.replace(self.path, text, private=True)
 

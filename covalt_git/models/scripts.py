@@ -173,6 +173,14 @@ class OpenScript(StrictModel):
         return args
 
 
+def lines_of(source: str) -> list[str]:
+    """Return the lines of a script as its interpreter counts them.
+
+    Other line breaks, such as U+2028 in a text, would move the calls that a reviewer sees to other lines.
+    """
+    return [line.removesuffix("\r") for line in source.removesuffix("\n").split("\n")]
+
+
 class ScriptRecord(StrictModel):
     """What the record of an ended script has beyond its result, so that it can be run against its records."""
 

@@ -42,8 +42,7 @@ from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.runtime.folder_size import FolderSize
 from covalt_git.runtime.process_tree import ProcessorTime
 from covalt_git.runtime.processes import wire
-from covalt_git.runtime.token_requests import TokenRequests
-from covalt_git.runtime.tool_elicitation import ToolElicitation
+from covalt_git.runtime.tool_elicitation import TokenRequests, ToolElicitation
 from covalt_git.text.printed import Printed
 
 if TYPE_CHECKING:

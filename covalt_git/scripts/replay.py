@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.calls.outcomes import as_recorded
 from covalt_git.models.scripts import ScriptRecord
 from covalt_git.runtime.scripts.steps import CallReply, ScriptFault, ScriptSource
-from covalt_git.scripts.script_run import DivergedError, check_same
+from covalt_git.scripts.script_run import DivergedError, check_same, with_reason
 from covalt_git.workspaces import commits
 
 if TYPE_CHECKING:
@@ -89,8 +89,12 @@ def _reply(
         oid = commits_by_id.get(recorded.call_id)
         if oid is None:
             raise DivergedError(call, "has lost its record")
-        outcome = as_recorded(chat, chat.manifest(oid))
+        called = chat.manifest(oid)
+        outcome = as_recorded(chat, called)
         error, value = outcome.error, outcome.call.returned
+        if error is not None:
+            record = called.record.call
+            error = with_reason(chat, None if record is None else record.execution_id, error)
     if error is not None:
         return CallReply(call.index, error=ScriptFault(error.code, error.message))
     return CallReply(call.index, value)

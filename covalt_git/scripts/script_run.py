@@ -374,12 +374,7 @@ class ScriptRun:
         approval_id = None if record is None else record.execution_id
         if error.code == "expired" and approval_id is not None:
             raise _EndedError(ScriptError(error.code, error.message, call.line))
-        if error.code == "denied" and approval_id is not None:
-            approval = chat.approval(approval_id)
-            if approval is not None and approval.decision_reason:
-                message = f"{error.message}: {approval.decision_reason}"
-                error = error.model_copy(update={"message": message})
-        return CallReply(call.index, error=_fault(error))
+        return CallReply(call.index, error=_fault(with_reason(chat, approval_id, error)))
 
     def _settled_reply(self, settled: SettledCall, call: ScriptCall) -> CallReply:
         """Return the answer to a call of an earlier run."""
@@ -594,6 +589,16 @@ def recorded_calls(chat: ChatStore, script: OpenScript, ids: Sequence[str]) -> d
             commits_by_id[ref] = oid
         oid = next(iter(commit.parents), None)
     return commits_by_id
+
+
+def with_reason(chat: ChatStore, approval_id: str | None, error: CallError) -> CallError:
+    """Return the error of a call as its script gets it: a denial has the reason of the reviewer."""
+    if error.code != "denied" or approval_id is None:
+        return error
+    approval = chat.approval(approval_id)
+    if approval is None or not approval.decision_reason:
+        return error
+    return error.model_copy(update={"message": f"{error.message}: {approval.decision_reason}"})
 
 
 def check_same(settled: SettledCall, call: ScriptCall) -> None:

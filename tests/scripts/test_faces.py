@@ -10,6 +10,7 @@ from mcp_types import ElicitResult
 
 from covalt_git import open_project
 from covalt_git.cli import cli
+from covalt_git.models.scripts import lines_of
 from tests.api_client import Api
 from tests.mcp_client import error_of, talk, versions
 from tests.scripts.conftest import CONFIG, Scripts
@@ -157,6 +158,17 @@ def test_commands_run_decide_show_and_replay_a_script(scripts: Scripts, tmp_path
     assert "success" in run(scripts, "script", "show", row["id"])
     assert "the same: 2 calls" in run(scripts, "script", "replay", row["id"])
     assert scripts.marks == ["a", "b"]
+
+
+def test_the_lines_of_a_script_are_those_of_its_interpreter(scripts: Scripts) -> None:
+    source = 'x = """a\u2028b\fc"""\ntools.marks.pay(name="u")\n'
+    answer = scripts.run(source)
+    shown = run(scripts, "script", "show", answer["id"])
+    (waiting,) = [line for line in shown.splitlines() if line.lstrip().startswith("2 ")]
+    assert "waits" in waiting
+    assert "tools.marks.pay" in waiting
+    assert [line["line"] for line in scripts.show(answer)["lines"]] == [2]
+    assert lines_of(source) == source.split("\n")[:2]
 
 
 def test_a_question_is_answered_on_the_page_and_by_the_python_api(scripts: Scripts) -> None:

@@ -757,6 +757,14 @@ def test_a_replay_executes_nothing_and_names_the_first_difference(scripts: Scrip
     assert scripts.marks == ["0", "1", "2"]
 
 
+def test_a_replay_gives_the_script_the_reason_of_a_denial_again(scripts: Scripts) -> None:
+    source = "try:\n    tools.marks.pay(name='z')\nexcept Exception as e:\n    r = str(e)\nr"
+    ended = scripts.deny(scripts.run(source), "too much")
+    assert "too much" in ended["result"]["value"]
+    same = scripts.operate("replay_script", script_id=ended["id"])
+    assert same["divergence"] is None
+
+
 # Allowances
 
 

@@ -98,9 +98,14 @@ def test_a_token_that_a_tool_kept_is_masked_in_later_calls(shop: World, provider
     assert stored(shop.root).access_token != token
 
     later = shop.call("shop:create", name="a", url="b")
+    sign_in(shop.root)
+    after_another_sign_in = shop.call("shop:create", name="a", url="b")
+    shop.edit("shop/toolset.yaml", "scopes: [read]", "scopes: [read, more]")
+    after_a_pull = shop.call("shop:create", name="a", url="b")
 
-    assert later.call.result == "***"
-    assert token not in str(later)
+    for outcome in (later, after_another_sign_in, after_a_pull):
+        assert outcome.call.result == "***"
+        assert token not in str(outcome)
 
 
 def test_a_token_without_an_end_is_listed(shop: World, provider: Accounts) -> None:

@@ -7,6 +7,7 @@ import tempfile
 import threading
 from concurrent import futures
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -111,6 +112,9 @@ def definition(
         pinned=pinned_program(toolset, server, report=report, cancel=cancel),
         confinement=confinement,
     )
+    tokens = sign_ins_of(root, toolset, may).stored_values()
+    if tokens:
+        resolved = replace(resolved, secrets=(*resolved.secrets, *tokens))
     if resolved.toolset is not None:
         resolved.toolset.make()  # here, because the event loop of the connections must not wait for the disk
     return resolved

@@ -86,7 +86,8 @@ def is_literal(text: str, depth: int = 0) -> bool:
     if login is not None and login["name"].isalpha() and not is_literal(login["value"], depth + 1):
         return False
     words = rest.split()
-    is_list_of_words = len(words) > 1 and all("=" in word for word in words)  # as libpq has it
+    # As libpq has it; names of other lists, as `User Id`, have blanks too.
+    is_list_of_words = len(words) > 1 and ";" not in rest and all("=" in word for word in words)
     parts = [
         part.partition("=") for part in (words if is_list_of_words else re.split("[;&]", rest))
     ]
@@ -180,12 +181,13 @@ def _unmarked(text: str) -> str:
 def _tokens(value: Any) -> list[str]:
     """Return the values that look like credentials, the longest first.
 
-    One search in all texts takes a hundredth of a search in each of them, so only texts with escapes are searched by
-    themselves.  The document as JSON has the keys too, and an escaped quote in it can hide what follows.
+    One search in all of a document takes a hundredth of a search in each of its texts, so only texts with escapes are
+    searched by themselves; and all of them if a value may have run on beyond its text, and hidden what follows.
     """
     in_document = credentials(json.dumps(value, ensure_ascii=False))
-    in_document += credentials("\n\n".join(text for _, text in texts(value)))
-    is_full = len(in_document) >= MAX_FOUND
+    is_full = len(in_document) >= MAX_FOUND or any(
+        '"' in credential.value for credential in in_document
+    )
     for _, text in texts(value):
         # In the document, quotes and other escapes separate what is together in the text.
         if is_full or json.dumps(text, ensure_ascii=False) != f'"{text}"':

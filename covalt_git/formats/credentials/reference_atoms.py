@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _REFERENCE: Final = re.compile(
     rf"""\$?\$\{{(?:(?:env|secret):[A-Za-z_][\w.]*|(?!env:|secret:|file:)(?:{KINDS_OF_NAMES}):(?:(?!:[-=+?])[^{{}}])+)\}}
-      | \$\{{\{{\s*(?:secrets|inputs|env)\.[^{{}}]+\}}\}} | (?<![\w$]){{env:[^{{}}]+}}""",
+      | \$\{{\{{\s*(?:secrets|inputs|env)\.[\w./-]+\s*\}}\}} | (?<![\w$]){{env:[^{{}}:]+}}""",
     re.VERBOSE,
 )
 """References with other signs than those of a name.  What has a default or the content of a file can be a credential."""

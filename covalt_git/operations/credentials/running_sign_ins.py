@@ -15,7 +15,7 @@ from pydantic import Field
 
 from covalt_git.connections.definition import Name
 from covalt_git.connections.token_store import SignInFile
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, failure_text
 from covalt_git.grants.status import acting_grants
 from covalt_git.hosts import origin_of
 from covalt_git.operations.context import Context
@@ -118,7 +118,7 @@ def start_sign_in(context: Context, request: StartSignIn) -> SignInState:
         try:
             sign_in_to(name, entry, may, callbacks, options)
             running.end.set_result(None)
-        except CovaltError as error:
+        except Exception as error:  # noqa: BLE001 - else the page would wait for ever
             running.end.set_exception(error)
             if not running.url.done():
                 running.url.set_exception(error)
@@ -188,7 +188,11 @@ def _state(context: Context, toolset: Toolset, entry: Auth) -> SignInState:
         expires_at=expiry_text(stored) if stored else None,
         renewable=stored is not None and stored.refresh_token is not None,
         url=running.url.result() if running and is_waiting and running.url.done() else "",
-        why=error.message if isinstance(error, CovaltError) else "",
+        why=error.message
+        if isinstance(error, CovaltError)
+        else failure_text(error)
+        if error
+        else "",
         hint=error.hint if isinstance(error, CovaltError) else "",
         needs_client=entry.client_id is None,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, render_template
 
+from covalt_git.models.scripts import lines_of
 from covalt_git.operations import scripts
 from covalt_git.operations.calls import approvals
 from covalt_git.operations.chats import chats
@@ -31,13 +32,13 @@ class SourceLine(NamedTuple):
 
 def source_lines(script: ScriptDetail) -> list[SourceLine]:
     """Return the lines of a script; calls without a line are at the first."""
-    last = max(1, len(script.source.splitlines()))
+    lines = lines_of(script.source)
     by_line: dict[int, list[ScriptLine]] = {}
     for call in script.lines:
-        by_line.setdefault(min(max(1, call.line or 1), last), []).append(call)
+        by_line.setdefault(min(max(1, call.line or 1), len(lines)), []).append(call)
     return [
         SourceLine(number, text, tuple(by_line.get(number, ())))
-        for number, text in enumerate(script.source.splitlines() or [""], 1)
+        for number, text in enumerate(lines, 1)
     ]
 
 
