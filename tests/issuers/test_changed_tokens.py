@@ -14,6 +14,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.issuers import Verifier
 from covalt_git.manifests.project_config import read_config
 from covalt_git.models.access_token import AccessToken
+from covalt_git.models.tool_properties import Security
 from tests.issuers import tokens
 from tests.issuers.tokens import ARGS, SECURITY, TOOL, Parts
 from tests.tables import tables
@@ -131,3 +132,30 @@ def _value(value: Any) -> Any:
     if isinstance(value, str) and (match := re.fullmatch(r"now([+-]\d+)", value)):
         return int(time.time()) + int(match[1])
     return _VALUES.get(value, value) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize(
+    ("most", "accepted", "refused"),
+    [
+        ("*", ["*", "namespace:*", "namespace:a", "any"], [None]),
+        (
+            "namespace:*",
+            ["namespace:*", "namespace:a"],
+            ["*", "cluster:a", "cluster:*", "namespace"],
+        ),
+        ("namespace:a", ["namespace:a"], ["*", "namespace:*", "namespace:b", "cluster:a", None]),
+        ("example", ["example"], ["*", "example:*", "examples", None]),
+    ],
+)
+def test_a_blast_radius_is_compared_by_scope_and_value(
+    most: str, accepted: list[str], refused: list[str | None]
+) -> None:
+    tool = NamedTool(TOOL, security=Security(max_blast_radius=most))
+
+    def code(radius: str | None) -> str:
+        token = AccessToken("i", "s", "r", "d", 0, audience=(TOOL,), blast_radius=radius)
+        refusal = security_refusal(tool, "mcp", token)
+        return ACCEPTED if refusal is None else refusal.code
+
+    assert {*map(code, accepted)} == {ACCEPTED}
+    assert {*map(code, refused)} == {"blast_radius_exceeded"}
