@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from covalt_git.access import Principal, Visibility
+from covalt_git.access import NamedTool, Principal, Visibility, may_decide_over_mcp
 from covalt_git.catalog.current_config import current_config
 from covalt_git.manifests.data_folder import check_data
 from covalt_git.manifests.machine_folders import check_links
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from covalt_git.catalog.catalog import Catalog
     from covalt_git.index.chat_queries import ChatQueries
     from covalt_git.index.tool_queries import ToolQueries
+    from covalt_git.models.access_token import AccessToken
+    from covalt_git.models.calls import Approval
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.workspaces.chat import ChatMemory, ChatStore
     from covalt_git.workspaces.registry import Chats, OneChat
@@ -96,6 +98,23 @@ class Project:
         """Return the project for the same principal, with calls over a protocol."""
         return replace(self, principal=self.principal._replace(protocol=protocol))
 
+    def held_by(self, token: AccessToken) -> Self:
+        """Return the project for the holder of an access token, who has own chats and the role of the token."""
+        principal = self.principal._replace(id=token.principal_id, role=token.role, token=token)
+        return replace(self, principal=principal)
+
+    def with_token(self, file: Path) -> Self:
+        """Return the project for the same principal, with the access token in a file, after it was verified.
+
+        Raises:
+            CovaltError: ``token_file``, if the file cannot be read.
+            InvalidTokenError: as :meth:`.Verifier.verify`, which raises other errors too.
+        """
+        from covalt_git.issuers import Verifier, token_in_file  # noqa: PLC0415 - few commands have a token
+
+        token = Verifier(self.root).verify(self.config, token_in_file(file))
+        return replace(self, principal=self.principal._replace(token=token))
+
     @property
     def chats(self) -> Chats:
         """The chats of the principal."""
@@ -157,4 +176,14 @@ class Project:
         """Return the approvals of the project; arguments as of :meth:`engine`."""
         from covalt_git.calls.approvals import Approvals  # noqa: PLC0415 - see above
 
-        return Approvals(self.engine(waiting, follower), self.chats)
+        approvals = Approvals(self.engine(waiting, follower), self.chats)
+        principal = self.principal
+        if principal.token is None:
+            return approvals
+
+        # The holder of a token may be an agent: as over MCP, it must not approve what it has requested itself.
+        def may_also(config: ProjectConfig, approval: Approval) -> bool:
+            tool, by = NamedTool(approval.tool_id), approval.by
+            return may_decide_over_mcp(config, principal, tool, requested_by=by)
+
+        return approvals._replace(may_also=may_also)

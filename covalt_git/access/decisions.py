@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from covalt_git.access.security import Protocol
     from covalt_git.access.subject import Subject
+    from covalt_git.models.access_token import AccessToken
     from covalt_git.models.project_config import ProjectConfig, RoleConfig
     from covalt_git.models.rules import PolicyRule
 
@@ -24,12 +25,14 @@ Action = Literal["see", "call", "approve"]
 class Principal(NamedTuple):
     """A user or agent; if it has no role, the project's default role applies.
 
-    ``protocol`` is the protocol of its calls; None for calls that use no protocol, as those of commands.
+    ``protocol`` is the protocol of its calls; None for calls that use no protocol, as those of commands.  ``token`` has
+    the facts of the valid access token that was sent with the request.
     """
 
     id: str
     role: str | None = None
     protocol: Protocol | None = None
+    token: AccessToken | None = None
 
 
 class Decision(NamedTuple):
@@ -70,7 +73,7 @@ def decide(config: ProjectConfig, principal: Principal, action: Action, tool: Su
         why = f": {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
         return Decision(allowed=False, reason=f"'{tool.tool_id}' is disabled{why}")
     if action == "call" and decision.allowed:
-        refusal = security_refusal(tool, principal.protocol)
+        refusal = security_refusal(tool, principal.protocol, principal.token)
         if refusal is not None:
             return Decision(allowed=False, reason=refusal.message)
     return decision

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from covalt_git.authority.facts import Place
     from covalt_git.manifests.reading import Reading
-    from covalt_git.models.project_config import ProjectConfig, RoleConfig
+    from covalt_git.models.project_config import Issuer, ProjectConfig, RoleConfig
 
 PROJECT = "the project"
 LOCAL_USER = "the local user"
@@ -51,9 +51,18 @@ def project_facts(
         subject = f"issuer {issuer.issuer!r}"
         yield Fact(subject, "issuer", "", None, at("issuers", position, "issuer"))
         yield Fact(subject, "tokens_for", "", issuer.audience, at("issuers", position, "audience"))
-        yield Fact(subject, "tokens_role", "", issuer.role, at("issuers", position, "role"))
-        keys = f"{issuer.jwks_file} ({key_digests.get(issuer.jwks_file, 'missing')})"
-        yield Fact(subject, "keys", "", keys, at("issuers", position, "jwks_file"))
+        yield Fact(
+            subject,
+            "tokens_role",
+            "",
+            _roles(issuer),
+            at("issuers", position, "role" if issuer.role else "roles"),
+        )
+        keys = issuer.jwks_url
+        if issuer.jwks_file is not None:
+            keys = f"{issuer.jwks_file} ({key_digests.get(issuer.jwks_file, 'missing')})"
+        key = "jwks_url" if issuer.jwks_file is None else "jwks_file"
+        yield Fact(subject, "keys", "", keys, at("issuers", position, key))
     for position, line in enumerate(config.signers):
         yield Fact(PROJECT, "signer", _signer_item(line), None, at("signers", position))
     if config.secret_command:
@@ -63,6 +72,13 @@ def project_facts(
         yield Fact(PROJECT, "ignored", name, None, at("workspace", "ignore", position))
     size = config.workspace.max_file_mb
     yield Fact(PROJECT, "max_file_mb", "", size, at("workspace", "max_file_mb"))
+
+
+def _roles(issuer: Issuer) -> str | None:
+    if issuer.roles is None:
+        return issuer.role
+    pairs = ", ".join(f"{value!r}: {role}" for value, role in issuer.roles.map.items())
+    return f"{{{pairs}}} by {issuer.roles.claim!r}"
 
 
 def _signer_item(line: str) -> str:

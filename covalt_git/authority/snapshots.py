@@ -134,7 +134,11 @@ def read_commit(root: Path, revision: str) -> ProjectSnapshot:
         outside |= _remove_links(folder, commit)
         config = config_reading(folder)
         keys = (
-            {Path(issuer.jwks_file).parts[:1] for issuer in config.value.issuers}
+            {
+                Path(issuer.jwks_file).parts[:1]
+                for issuer in config.value.issuers
+                if issuer.jwks_file
+            }
             if config.value
             else set()
         )
@@ -170,7 +174,8 @@ def _read(
     digests = {CONFIG: _digest(root / CONFIG)}
     digests |= {f"toolsets/{toolset.id}": _toolset_digest(root, toolset) for toolset in toolsets}
     for issuer in config.value.issuers if config.value else ():
-        digests[issuer.jwks_file] = _digest(root / issuer.jwks_file, within=root)
+        if issuer.jwks_file is not None:
+            digests[issuer.jwks_file] = _digest(root / issuer.jwks_file, within=root)
     outside = outside or {}
     message = "it leads out of the commit, so its content is unknown"
     more = {

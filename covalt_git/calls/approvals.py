@@ -8,6 +8,7 @@ difference.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from covalt_git.access import NamedTool, Principal, Subject, acting, allowed_roles
@@ -20,6 +21,7 @@ from covalt_git.elicitation.requests import answered_before, check_answerable, c
 from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError, listed
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
+from covalt_git.models.access_token import AccessToken
 from covalt_git.names import LOCAL_USER, REGISTRY_NAMESPACE
 from covalt_git.workspaces import commits
 
@@ -171,6 +173,12 @@ class Approvals(NamedTuple):
             # Again: a commit and a scan of many files take long.
             caller, target = self._check_callable(approval)
             why = ""
+            if approval.token and target.definition_digest != approval.definition_digest:
+                # Only its digest is stored, so what the tool requires of it now cannot be checked.
+                raise NoLongerCallableError(
+                    f"{_changed(target)}, so the access token of the call has to be checked again",
+                    hint=f"covalt-git approval deny {approval.execution_id}; the caller makes the call again",
+                )
             if target.definition_digest != approval.definition_digest:
                 why = _changed(target)
             elif chat.state(head) != chat.state(approval.base):
@@ -199,7 +207,7 @@ class Approvals(NamedTuple):
         """
         engine = self.engine.as_of_now()
         self._check_may_decide(engine, approval)
-        caller = replace(engine, principal=Principal(approval.by, approval.role))
+        caller = replace(engine, principal=_caller_of(approval, engine.config))
         target = _find_callable(caller, approval)
         caller.catalog.check_rules(target.tools, approval.args)
         # The reviewer decides about both tools of an alias. Otherwise an alias would give a role the right to approve
@@ -275,6 +283,32 @@ class Approvals(NamedTuple):
         return outcome._replace(changes=tuple(chat.changes(approval.base, head)))
 
 
+def _caller_of(approval: Approval, config: ProjectConfig) -> Principal:
+    """Return the principal that requested a call, with the facts of its access token.
+
+    Raises:
+        NoLongerCallableError: if the issuer of the token is no longer accepted.
+    """
+    record, digest = approval.token, approval.token_digest
+    if record is None or digest is None:
+        return Principal(approval.by, approval.role)
+    if record.issuer not in {issuer.issuer for issuer in config.issuers}:
+        raise NoLongerCallableError(
+            "tokens of the issuer with which the call was requested are no longer accepted",
+            hint=f"covalt-git approval deny {approval.execution_id}",
+        )
+    token = AccessToken(
+        record.issuer,
+        record.subject,
+        approval.role or "",
+        digest,
+        int(datetime.fromisoformat(approval.expires_at).timestamp()),
+        record.jti,
+        approved=True,
+    )
+    return Principal(approval.by, approval.role, token=token)
+
+
 def _find_callable(caller: Engine, approval: Approval) -> Found:
     """Return the tool if the caller may still call it: the policy may have changed since."""
     try:
@@ -316,8 +350,22 @@ def _check_same_call(approval: Approval, call: PendingCall) -> None:
     """Check that the reviewer saw this pending call."""
     # Any program of the user can alter the stored call, so it is compared with what the reviewer saw
     # (test_a_stored_call_that_was_altered_does_not_run).
-    reviewed = (approval.by, approval.role, approval.branch, approval.tool_id, approval.args_digest)
-    pending = (call.by, call.role, call.branch, call.tool_id, canonical_json.digest(call.args))
+    reviewed = (
+        approval.by,
+        approval.role,
+        approval.branch,
+        approval.tool_id,
+        approval.args_digest,
+        approval.token,
+    )
+    pending = (
+        call.by,
+        call.role,
+        call.branch,
+        call.tool_id,
+        canonical_json.digest(call.args),
+        call.token,
+    )
     if reviewed != pending:
         raise ApprovalMismatchError(
             "the pending call differs from the one that this approval is about; nothing ran",

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from covalt_git import timestamps
+from covalt_git.access import security
 from covalt_git.calls import (
     builtin_calls,
     concurrent_reads,
@@ -46,7 +47,7 @@ from covalt_git.conversations import conversation
 from covalt_git.elicitation.requests import waiting_for_user
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
-from covalt_git.models.calls import Approval, CallError, PendingCall, ToolsetVersion
+from covalt_git.models.calls import Approval, CallError, PendingCall, TokenRecord, ToolsetVersion
 from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.outcomes import Outcome
 from covalt_git.names import check_new_id, new_id
@@ -62,7 +63,9 @@ if TYPE_CHECKING:
 
     from covalt_git.access import Principal
     from covalt_git.calls.script_place import ScriptPlace
+    from covalt_git.issuers.spent_tokens import SpentTokens
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.access_token import AccessToken
     from covalt_git.models.calls import SandboxLevel
     from covalt_git.models.commit_record import CallRecord
     from covalt_git.models.elicitation import Question
@@ -77,6 +80,9 @@ _logger = logging.getLogger(__name__)
 
 ASKS = "it asks a question"
 """Reason of the approval of a call of a script that was stopped at its question."""
+
+_LAST_S = 253_402_300_799
+"""The last second that a timestamp can have, at the end of the year 9999."""
 
 _READINGS = 3
 """Number of times that a toolset is read if it changes meanwhile."""
@@ -202,6 +208,8 @@ class Engine:
         # The wait and the commit may take long.  Meanwhile roles, rules, trust, grants and the toolset may change.
         engine, target = self.decide_again(request)
         call = engine.new_call(writer.chat, target, request, base=base)
+        # Before an approval is requested, which a spent token could never use.
+        engine._check_not_spent(target)  # noqa: SLF001 - of the same class
         reasons = engine.reasons(target, request)
         if not reasons:
             return engine.run(writer, call, target, place=request.script)
@@ -254,7 +262,50 @@ class Engine:
             ),
             parent=request.script and request.script.script_id,
             line=request.script and request.script.line,
+            token=self._token_record(target),
         )
+
+    def _token_record(self, target: Found) -> TokenRecord | None:
+        token = self.principal.token
+        if token is None:
+            return None
+        checks = security.checks_passed(target.tools)
+        return TokenRecord(issuer=token.issuer, subject=token.subject, jti=token.jti, checks=checks)
+
+    def spend_token(
+        self, target: Found, chat: ChatStore, call_id: str, *, again: bool = False
+    ) -> None:
+        """Spend the token of a call that is for a single execution, before the tool runs; others are not spent.
+
+        Arguments as of :meth:`.SpentTokens.spend`.
+
+        Raises:
+            TokenRefusedError: if another call has spent it, or it cannot be noted as spent.
+        """
+        self._with_spent_tokens(
+            target, lambda spent, token: spent.spend(token, chat.id, call_id, again=again)
+        )
+
+    def _check_not_spent(self, target: Found) -> None:
+        """Check that no call has spent the token of a new one.
+
+        Raises:
+            TokenRefusedError: if one has.
+        """
+        self._with_spent_tokens(target, lambda spent, token: spent.check(token))
+
+    def _with_spent_tokens(
+        self, target: Found, work: Callable[[SpentTokens, AccessToken], None]
+    ) -> None:
+        token = self.principal.token
+        if token is None or not security.is_bound(target.tools):
+            return
+        from covalt_git.issuers.spent_tokens import SpentTokenError, SpentTokens  # noqa: PLC0415 - few calls spend tokens
+
+        try:
+            work(SpentTokens(self.root), token)
+        except SpentTokenError as error:
+            raise security.not_bound(target.tools[0], str(error)) from None
 
     def _may_run_concurrently(self, target: Found, request: CallRequest) -> bool:
         """Return whether a call need not wait for another call of its chat.
@@ -265,6 +316,8 @@ class Engine:
         return (
             preconditions.is_read_only(target.tool)
             and not may_repeat
+            # The token is spent by one attempt, and a call on a copy may be made a second time.
+            and not security.is_bound(target.tools)
             and not self.reasons(target, request)
         )
 
@@ -375,7 +428,20 @@ class Engine:
             preconditions.check_caller(tool, "direct" if request.script is None else "script")
             preconditions.check_arguments(tool, request.args)
         self.catalog.check_rules(target.tools, request.args)
+        self._check_binding(target, request)
         return target
+
+    def _check_binding(self, target: Found, request: CallRequest) -> None:
+        """Check what ``security`` requires of this one call, after everything about its token and tool.
+
+        Raises:
+            TokenRefusedError: if the token is not bound to the call, or a script makes it.
+        """
+        refusal = security.script_refusal(target.tools) if request.script is not None else None
+        for tool in target.tools:
+            refusal = refusal or security.binding_refusal(tool, self.principal.token, request.args)
+        if refusal is not None:
+            raise refusal
 
     def earlier_outcome(self, chat: ChatStore, request: CallRequest) -> CallOutcome | None:
         """Return the earlier call with the request's id, which :meth:`call` would return; None while it runs.
@@ -417,6 +483,10 @@ class Engine:
         created = commits.now()
         lifetime = timedelta(seconds=self.config.limits.approval_expires_s)
         expires = datetime.now(UTC) + lifetime
+        token = self.principal.token
+        if token is not None and security.needs_token(target.tools):
+            # The approval ends with the token: later, the caller must come with a new one and ask again.
+            expires = min(expires, datetime.fromtimestamp(min(token.expires, _LAST_S), UTC))
         approval = Approval(
             execution_id=new_id(),
             call_id=call.id,
@@ -431,6 +501,8 @@ class Engine:
             reasons=reasons,
             message_id=call.message_id,
             base=call.base,
+            token=call.token,
+            token_digest=token.digest if token else None,
             unstored=writer.scan().unstored_digest(writer.chat.workspace),
             commits=builtin_calls.named_commits(writer.chat, target.tool.tool_id, call.args),
             questions=dict(questions),
@@ -440,6 +512,8 @@ class Engine:
         pending = call.model_copy(
             update={"status": "pending", "execution_id": approval.execution_id}
         )
+        # Here, where the end of the token is known: another call with it can then be neither made nor approved.
+        self.spend_token(target, writer.chat, call.id, again=True)
         # The call first: if the process is killed in between, the call is recorded as one without approval.
         writer.put_call(pending)
         writer.put_approval(approval)
@@ -462,6 +536,7 @@ class Engine:
         # Nothing below is for our own code: it has no sandbox, limits or decorator. The call is not stored as running
         # either: it makes no effect before its commit, so a killed one has not happened and can be repeated.
         if target.tool.kind == "builtin":
+            self.spend_token(target, writer.chat, call.id, again=confirmed)
             with self._running(call):
                 self.follower.report(Started(call.id))
                 return builtin_calls.run(writer, call, target)
@@ -480,6 +555,8 @@ class Engine:
         # (test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again).
         def begin() -> None:
             nonlocal has_begun
+            # Before the call is stored: one whose token is spent has not begun.
+            self.spend_token(target, chat, call.id, again=confirmed)
             # First: if this fails, nothing has begun, and no follower hears of the call.
             writer.put_call(started)
             has_begun = True

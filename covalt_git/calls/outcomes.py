@@ -157,6 +157,7 @@ def record_of(
         parent=call.parent,
         line=call.line,
         waived_by=call.waived_by,
+        token=call.token,
         asked=outcome.asked,
         links=outcome.links if result is not None else (),
         fields=target.tool.fields if error is None else (),

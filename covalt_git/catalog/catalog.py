@@ -242,13 +242,12 @@ class Catalog(Visibility):
 
         Raises:
             DisabledToolError: if the tool or its toolset is disabled.
-            CovaltError: ``token_needed``, if the tool requires a token that would have to be checked.
-            CovaltError: ``protocol_denied``, if the tool does not accept calls over the principal's protocol.
+            TokenRefusedError: if the ``security`` block of the tool refuses the principal's protocol or token.
             CovaltError: as :meth:`find`.
         """
         entry = self.find(text, despite=despite)
         if not self.may_call(entry.tool).allowed:
-            refusal = security_refusal(entry.tool, self.principal.protocol)
+            refusal = security_refusal(entry.tool, self.principal.protocol, self.principal.token)
             raise (entry.tool.enabled and refusal) or _disabled(entry)
         if entry.tool.alias_of is None:
             return entry

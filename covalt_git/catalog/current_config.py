@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.manifests.project_config import read_config
+from covalt_git.manifests.project_config import read_config, with_key_digests
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.system.file_cache import FileCache
 from covalt_git.trust import Consents, trusted_config
@@ -27,4 +27,6 @@ def current_config(root: Path) -> ProjectConfig:
         BrokenConfigError: if ``covalt.yaml`` has errors.
     """
     config = _READ.get(root, [root / CONFIG], lambda: read_config(root))
+    # Each time, as trust: a pull may change a key file and not covalt.yaml.
+    config = with_key_digests(root, config)
     return trusted_config(config, Consents.of(root))

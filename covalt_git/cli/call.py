@@ -59,6 +59,12 @@ reason_option = click.option(
     default=False,
     help="Continue a batch after a call that failed or is pending; by default it stops there.",
 )
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A file with an access token of an issuer, for tools that require one.",
+)
 @click.option("--yes", is_flag=True, help="At a terminal, approve the call without asking.")
 @reason_option
 @click.option("--open", "opened", is_flag=True, help="Show the result with the tool's renderer.")
@@ -72,6 +78,7 @@ def command(
     yes: bool,
     reason: str | None,
     opened: bool,
+    token_file: Path | None,
     **arguments: Any,
 ) -> None:
     """Call TOOL in CHAT with ARGS, a JSON object.
@@ -98,6 +105,8 @@ def command(
     # The fork server starts in parallel, and takes as long as these imports.
     from covalt_git.cli import call_batch, calls, context  # noqa: PLC0415
 
+    if token_file is not None:
+        context.use_token(token_file)
     # Before the call is made: after it, a refused --yes would leave a pending call.
     if yes:
         context.check_user(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 chat_argument = click.argument("chat_id", metavar="CHAT")
 _CONTEXT = "covalt_git.context"
+_TOKEN_FILE = "covalt_git.token_file"  # noqa: S105 - a key
 
 
 def project() -> Project:
@@ -35,9 +36,16 @@ def project() -> Project:
     from covalt_git.project import Project  # noqa: PLC0415 - validate needs only the folder
 
     given = click.get_current_context().find_root().obj
-    return replace(
+    opened = replace(
         Project.open(given["root"], role=given["role"]), on_progress=Bar("updating the index")
     )
+    file = click.get_current_context().find_root().meta.get(_TOKEN_FILE)
+    return opened if file is None else opened.with_token(file)
+
+
+def use_token(file: Path) -> None:
+    """Let the command's calls have the access token in a file; an invalid one is an error when the project is opened."""
+    click.get_current_context().find_root().meta[_TOKEN_FILE] = file
 
 
 def print_json(result: Any, *, exit_code: int = 0) -> None:

@@ -1,7 +1,8 @@
-"""``covalt-git token``: access tokens of agents for ``/mcp`` of the server, each with a role."""
+"""``covalt-git token``: access tokens of agents for ``/mcp`` of the server, and tokens of the user's own issuer."""
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import timedelta
 
@@ -12,7 +13,8 @@ from covalt_git.cli.context import ask_to_print
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
-from covalt_git.operations.credentials import tokens
+from covalt_git.json_values import canonical_json
+from covalt_git.operations.credentials import minted_tokens, tokens
 
 _TITLES = ("TOKEN", "ROLE", "CHATS", "MADE", "EXPIRES")
 _UNITS = {"d": "days", "h": "hours", "m": "minutes"}
@@ -21,7 +23,7 @@ _MOST_DAYS = 3650
 
 @click.group(cls=Group)
 def command() -> None:
-    """Create and revoke access tokens for agents at /mcp of the server.
+    """Create and revoke access tokens for agents at /mcp of the server; mint tokens for one tool.
 
     An agent's token is not valid for the pages and the API.  The agent can approve calls of others if its
     role has `approve` in covalt.yaml.
@@ -83,6 +85,57 @@ def revoke(named: str) -> None:
     """
     token = ask_to_print(tokens.revoke_token, token=named)
     output.say(f"revoked {token.name}")
+
+
+@command.command("mint")
+@click.argument("tool_id", metavar="TOOL")
+@click.option("--args", "args", metavar="JSON", help="The arguments of the one call it is for.")
+@click.option("--role", help="The role of its holder, if the issuer has several.")
+@click.option(
+    "--for", "lasts", default="5m", show_default=True, metavar="TIME", help="Lifetime: 5m, 12h, 1d."
+)
+def mint(tool_id: str, args: str | None, role: str | None, lasts: str) -> None:
+    """Print an access token that fits TOOL, signed with your own key.
+
+    It is valid in projects whose covalt.yaml lists your own issuer: see `covalt-git token jwks`.  For a tool
+    that requires an execution, it is for one call with exactly these arguments.
+
+    Example: covalt-git token mint data-lab:summarize --for 5m
+    """
+    value = object_of(args) if args else {}
+    duration = _duration(lasts)
+    if duration is None or duration > timedelta(days=1):
+        raise WrongCallError(f"--for {lasts}: write 5m, 12h or 1d, at most 1d")
+    minted = ask_to_print(
+        minted_tokens.mint_token, tool_id=tool_id, args=value, role=role, lasts=duration
+    )
+    click.echo(minted.token)
+
+
+@command.command("jwks")
+def jwks() -> None:
+    """Print the public key of your own issuer, for jwks_file of its entry in covalt.yaml.
+
+    Example: covalt-git token jwks
+    """
+    own = ask_to_print(minted_tokens.get_own_issuer)
+    output.say(f"issuer: {own.issuer}", err=True)
+    click.echo(json.dumps(own.jwks))
+
+
+def object_of(text: str) -> dict[str, object]:
+    """Return the JSON object in an option.
+
+    Raises:
+        WrongCallError: if the text is not a JSON object.
+    """
+    try:
+        value = canonical_json.loads(text)
+    except canonical_json.NotJsonError as error:
+        raise WrongCallError(f"--args is not JSON: {error.message}") from None
+    if not isinstance(value, dict):
+        raise WrongCallError("--args must be a JSON object")
+    return value
 
 
 def _duration(text: str) -> timedelta | None:

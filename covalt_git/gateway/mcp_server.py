@@ -23,6 +23,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.inbound import x_mcp_header_map
 
 from covalt_git import __version__
+from covalt_git.access.security import TokenRefusedError
 from covalt_git.catalog import tool_names
 from covalt_git.catalog.tool_names import STYLES
 from covalt_git.errors import CovaltError
@@ -41,7 +42,7 @@ from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
 from covalt_git.gateway.plain_json import ANSWER
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
-from covalt_git.gateway.protocol import has_structured_content, is_modern
+from covalt_git.gateway.protocol import CHECKED, has_structured_content, is_modern
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
@@ -91,6 +92,10 @@ _SENDER = "covalt_git.sender"
 
 _PROXY_HEADERS = ("via", "forwarded", "x-forwarded-for")
 """Headers of a request that a proxy sent, which may send requests of several clients through one connection."""
+
+# The codes of Starfly's tool calls over JSON-RPC, which has none for them.
+_NO_TOKEN, _DENIED = -32001, -32002
+_UNAUTHORIZED = 401
 
 CHAT = results.CHAT
 """Key of a request's ``_meta`` with the id of its chat."""
@@ -208,7 +213,13 @@ class RequestHandlers:
         except NoSuchToolError as error:
             hint = agent_hints.for_agent(error.hint)
             message = "; ".join(filter(None, (error.message, hint)))
-            raise MCPError(types.INVALID_PARAMS, message) from None
+            if self._gateway.token is None:
+                raise MCPError(types.INVALID_PARAMS, message) from None
+            data = {"error": error.code}
+            raise MCPError(types.METHOD_NOT_FOUND, message, data) from None
+        except TokenRefusedError as error:
+            code = _NO_TOKEN if error.http_status == _UNAUTHORIZED else _DENIED
+            raise MCPError(code, error.message, agent_hints.error_facts(error)) from None
         except CovaltError as error:
             return results.of_error(error, delivery._replace(schema={}))
         except MCPError:
@@ -336,6 +347,9 @@ class RequestHandlers:
             # The client chooses its name, so the name is a label in records and never that of a token's agent.
             label = suggest_id(self._client(ctx).name) or "mcp-client"
             chosen["by"] = f"{LOCAL_CLIENT}{label}"
+        if self._gateway.token is not None and ctx.request is not None:
+            # That of this request: its holder's client may have a newer one than at the start of its session.
+            chosen["token"] = ctx.request.scope[CHECKED]
         return replace(self._gateway, **chosen)
 
     def _client(self, ctx: ServerRequestContext[None]) -> Client:

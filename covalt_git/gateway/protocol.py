@@ -9,6 +9,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 if TYPE_CHECKING:
     from mcp.server import ServerRequestContext
 
+CHECKED = "covalt_git.checked"
+"""Key of an ASGI scope with the token that was checked: of an agent, of an issuer, or None for the server's own."""
+
 
 def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:
     """Return whether a request has protocol version 2026-07-28 or later, which is stateless."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.access.security import TokenRefusedError
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import RUNNING
 from covalt_git.catalog import tool_names
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from covalt_git.gateway.large_results import Delivery
     from covalt_git.gateway.meta_tools import Mode
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.access_token import AccessToken
     from covalt_git.models.tool import Tool
     from covalt_git.workspaces.registry import OneChat
 
@@ -87,6 +89,7 @@ class Gateway:
     Attributes:
         by: the user of this machine, or an agent, which has its own chats.
         only: the only chat of the clients, if there is one.
+        token: the facts of the issuer's token that the request has.
         pages: returns the URL of the page for an approval, by its execution id; None without a page.
     """
 
@@ -98,6 +101,7 @@ class Gateway:
     pages: Callable[[str], str | None] = lambda _: None
     by: str = LOCAL_USER
     only: OneChat | None = None
+    token: AccessToken | None = None
     _cache: FileCache = field(default_factory=FileCache, repr=False, compare=False)
 
     def project(self) -> Project:
@@ -107,13 +111,17 @@ class Gateway:
             BrokenConfigError: if ``covalt.yaml`` cannot be used.
         """
         opened = Project.cached(self.root, self.role)
-        principal = opened.principal._replace(id=self.by, protocol="mcp")
+        principal = opened.principal._replace(id=self.by, protocol="mcp", token=self.token)
         return replace(opened, principal=principal, only_chat=self.only)
 
     def tools(self) -> dict[str, Tool]:
         """Return the callable tools by their names, sorted by their ids."""
         # Made anew for each page, a list of 10,000 tools took 2.5 times as long as that of FastMCP.
-        return self._cache.get(("tools", self.style), self._files(), self._tools)
+        return self._cache.get(("tools", self.style, self._scope), self._files(), self._tools)
+
+    @property
+    def _scope(self) -> tuple[object, ...] | None:
+        return None if self.token is None else self.token.scope
 
     def _files(self) -> tuple[Path, ...]:
         """Return the files that determine the tools."""
@@ -170,7 +178,9 @@ class Gateway:
         are described for hosts of MCP Apps.
         """
         load = partial(self._listed, needs_chat=needs_chat, apps=apps)
-        return self._cache.get((self.style, self.mode, needs_chat, apps), self._files(), load)
+        return self._cache.get(
+            (self.style, self.mode, needs_chat, apps, self._scope), self._files(), load
+        )
 
     def _listed(self, *, needs_chat: bool, apps: bool) -> dict[str, Callable[[], types.Tool]]:
         listed: dict[str, Callable[[], types.Tool]] = {}
@@ -213,6 +223,8 @@ class Gateway:
             assert tool is not None
             call = _with_chat(call, tool.tool.input_schema)
             return self._call_tool(project, tool, call, follower)
+        except TokenRefusedError:
+            raise  # it has an error code of JSON-RPC
         except CovaltError as error:
             return results.of_error(error, call.delivery, self.style)
 

@@ -30,8 +30,16 @@ if TYPE_CHECKING:
 Damaged = tuple[str, BrokenStoreError]
 Progress = Callable[[int, int], None]
 
-_DIGESTS = {"args_digest", "definition_digest", "unstored"}
-_NOT_INDEXED = _DIGESTS | {"v", "by", "message_id", "decision_reason", "commits", "questions"}
+_DIGESTS = {"args_digest", "definition_digest", "unstored", "token_digest"}
+_NOT_INDEXED = _DIGESTS | {
+    "v",
+    "by",
+    "message_id",
+    "decision_reason",
+    "commits",
+    "questions",
+    "token",
+}
 """Fields of approvals without a column."""
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
+from covalt_git.json_values import canonical_json
 from covalt_git.manifests.machine_folders import config_link
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
@@ -12,6 +14,9 @@ from covalt_git.models.project_config import ProjectConfig
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+MOST_KEY_BYTES = 256 << 10
+"""Maximum size of a JWKS, in bytes."""
 
 
 class BrokenConfigError(CovaltError):
@@ -42,4 +47,35 @@ def config_reading(root: Path) -> Reading[ProjectConfig]:
     link = config_link(root)
     if link is not None:
         return Reading(CONFIG, None, None, (link,))
-    return read_yaml(root / CONFIG, shown_path(root / CONFIG, root), ProjectConfig)
+    reading = read_yaml(root / CONFIG, shown_path(root / CONFIG, root), ProjectConfig)
+    if reading.value is None or not reading.value.issuers:
+        return reading
+    return replace(reading, value=with_key_digests(root, reading.value))
+
+
+def with_key_digests(root: Path, config: ProjectConfig) -> ProjectConfig:
+    """Return the configuration with the digests of the key files of its issuers, as they are now."""
+    if not config.issuers:
+        return config
+    names = {issuer.jwks_file for issuer in config.issuers if issuer.jwks_file is not None}
+    contents = {name: key_file(root, name) for name in names}
+    return config.with_key_digests(
+        {
+            name: canonical_json.digest_bytes(content)
+            for name, content in contents.items()
+            if content is not None
+        }
+    )
+
+
+def key_file(root: Path, name: str) -> bytes | None:
+    """Return the content of an issuer's key file; None if it is missing, too large, or outside of the project."""
+    try:
+        file = (root / name).resolve(strict=True)
+        if not file.is_relative_to(root.resolve()) or not file.is_file():
+            return None
+        with file.open("rb") as stream:
+            content = stream.read(MOST_KEY_BYTES + 1)
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return content if len(content) <= MOST_KEY_BYTES else None

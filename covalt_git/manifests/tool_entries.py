@@ -184,11 +184,17 @@ class ToolEntry(Security):
 
     @property
     def security(self) -> Security:
-        """Its requirements on callers; ``resource_uri`` is None if it is the tool's own id, the default audience."""
+        """Its requirements on callers; ``resource_uri`` is None if no token is required but for the tool's own id."""
         values = {name: getattr(self, name) for name in Security.model_fields}
         values["protocols"] = self.protocols or DEFAULT_PROTOCOLS
-        if self.resource_uri == self.tool_id:
-            values["resource_uri"] = None
+        if self.resource_uri in {None, self.tool_id}:
+            # The default audience is the id of the entry, not the name by which the tool is called here.
+            requires = (
+                self.required_capabilities,
+                self.max_blast_radius is not None,
+                self.requires_execution,
+            )
+            values["resource_uri"] = self.tool_id if any(requires) else None
         return Security(**values)
 
 

@@ -23,7 +23,14 @@ URI = r"^[a-z][a-z0-9+.-]*:[^\s]+$"
 ARGUMENT = r"^[a-zA-Z_][a-zA-Z0-9_]*$"
 MEDIA_TYPE = r"^[a-z]+/[A-Za-z0-9.+-]+(;[^\s]+)?$"
 FINGERPRINT = r"^SHA256:[A-Za-z0-9+/]{43}$"
+# The principal of a token's holder is `issuer|sub`: it must be ambiguous neither with another pair, nor with the ids of
+# the user of this machine, of its clients and of agents.
+ISSUER = r"^(https?://|urn:)[!-{}~]+$"
+"""Form of an issuer: a URL or URN without spaces and without ``|``."""
+KEYS_URL = r"^https?://[^\s#]+$"
 FORMS = {
+    ISSUER: ("an https URL or a URN, without | and spaces", "https://id.example.com"),
+    KEYS_URL: ("an https URL", "https://id.example.com/keys"),
     _ENV_NAME: ("a name of letters, digits and _", "WEATHER_KEY"),
     _SECRET_NAME: ("the name of a secret", "WEATHER_KEY, or auth:github for an entry of auth"),
     _DIGEST: ("a digest", "sha256:<64 hex digits>"),

@@ -84,6 +84,15 @@ class ToolsetVersion(StrictModel):
     digest: Digest
 
 
+class TokenRecord(StrictModel):
+    """The access token of an issuer with which a call was made: who made it for whom, and never the token."""
+
+    issuer: str
+    subject: str
+    jti: str | None = None
+    checks: tuple[str, ...] = Field(description="The checks that it has passed, in their order.")
+
+
 class PendingCall(StrictModel):
     """A pending or running call: the content of ``refs/covalt/calls/<call_id>``, or of ``running-call``."""
 
@@ -104,6 +113,7 @@ class PendingCall(StrictModel):
     parent: str | None = Field(None, description="The script that makes the call.")
     line: Int | None = Field(None, description="The line of the script.")
     waived_by: str | None = Field(None, description="The approval that allowed the call.")
+    token: TokenRecord | None = Field(None, description="The access token of an issuer.")
 
     @property
     def tool_call(self) -> "ToolCall":
@@ -142,6 +152,10 @@ class Approval(StrictModel):
     )
     questions: dict[str, Question] = Field(
         {}, description="What the call asks a user, who answers after approving it, by key."
+    )
+    token: TokenRecord | None = Field(None, description="The access token of an issuer.")
+    token_digest: Digest | None = Field(
+        None, description="Digest of this token, for which alone the approval is."
     )
     created_at: Time
     expires_at: Time

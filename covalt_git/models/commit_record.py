@@ -11,7 +11,7 @@ from pydantic import Field
 
 from covalt_git.json_values import JsonObject
 from covalt_git.models.base import Int, StrictModel, Time
-from covalt_git.models.calls import CallError, SandboxLevel, ToolsetVersion
+from covalt_git.models.calls import CallError, SandboxLevel, TokenRecord, ToolsetVersion
 from covalt_git.models.elicitation import QuestionRecord
 
 Source = Literal["tool_run", "message", "user_upload", "edit", "restore", "merge", "push"]
@@ -101,6 +101,9 @@ class CallRecord(StrictModel):
     line: Int | None = Field(None, description="The line of the script.")
     waived_by: str | None = Field(
         None, description="The approval of an earlier call of the script that allowed this one."
+    )
+    token: TokenRecord | None = Field(
+        None, description="The access token of an issuer with which the call was made."
     )
     script: Any = Field(None, description="How to run a script again; see ScriptRecord.")
 

@@ -4,10 +4,25 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic_core import PydanticCustomError
 
 from covalt_git.errors import nearest_name
+from covalt_git.hosts import BadHostError, is_loopback, origin_of
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
-from covalt_git.models.base import Bool, Id, Int, Number, One, Pattern, StrictModel, Text, refusal
+from covalt_git.models.base import (
+    ISSUER,
+    KEYS_URL,
+    Bool,
+    Id,
+    Int,
+    Number,
+    One,
+    Pattern,
+    StrictModel,
+    Text,
+    check_exactly_one,
+    refusal,
+)
 from covalt_git.models.rules import ApprovalRule, PolicyRule
 from covalt_git.models.tool_properties import Limits
 
@@ -164,13 +179,68 @@ class ServerConfig(StrictModel):
     )
 
 
+class ClaimRoles(StrictModel):
+    """The roles of a token's holder, by the values of a claim: a text, or a list of texts."""
+
+    claim: Annotated[str, Field(min_length=1)] = Field(description="Name of the claim.")
+    map: dict[str, Id] = Field(
+        description="Roles by values of the claim; the first value that the claim has decides."
+    )
+
+
 class Issuer(StrictModel):
     """An issuer of access tokens that the server accepts."""
 
-    issuer: str = Field(description="Value of the tokens' iss claim.")
-    jwks_file: str = Field(description="JWKS file with the issuer's public keys, in the project.")
-    audience: str = Field(description="Value of the tokens' aud claim.")
-    role: Id | None = Field(None, description="Role of the tokens' holders.")
+    issuer: Annotated[str, Field(pattern=ISSUER, max_length=500)] = Field(
+        description="Value of the tokens' iss claim."
+    )
+    jwks_file: str | None = Field(
+        None, description="JWKS file with the issuer's public keys, in the project."
+    )
+    jwks_url: Annotated[str, Field(pattern=KEYS_URL)] | None = Field(
+        None, description="URL of the JWKS: https, or http on this machine."
+    )
+    audience: Annotated[str, Field(min_length=1)] = Field(
+        description="A value of the tokens' aud claim."
+    )
+    role: Id | None = Field(None, description="Role of all holders of its tokens.")
+    roles: ClaimRoles | None = Field(None, description="Roles by the values of a claim.")
+
+    @property
+    def granted_roles(self) -> tuple[str, ...]:
+        """The roles that holders of its tokens can have."""
+        if self.role is not None:
+            return (self.role,)
+        return tuple(self.roles.map.values()) if self.roles else ()
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        check_exactly_one(
+            self.jwks_file,
+            self.jwks_url,
+            "an issuer has exactly one of 'jwks_file' and 'jwks_url'",
+            "add jwks_file: keys/issuer.json",
+        )
+        self._check_url()
+        check_exactly_one(
+            self.role,
+            self.roles,
+            "an issuer has exactly one of 'role' and 'roles'",
+            "add role: ROLE, or roles: {claim: groups, map: {admins: ROLE}}",
+        )
+        return self
+
+    def _check_url(self) -> None:
+        if self.jwks_url is None:
+            return
+        try:
+            origin, _ = origin_of(self.jwks_url)
+        except BadHostError as error:
+            raise refusal(error.message, error.hint, at=("jwks_url",)) from None
+        # A machine that changes the answer on its way could issue tokens.
+        if origin.scheme == "http" and not is_loopback(origin.host):
+            message = "the keys of an issuer on another machine must come over https"
+            raise refusal(message, "write https://...", at=("jwks_url",))
 
 
 class ProjectConfig(StrictModel):
@@ -208,6 +278,7 @@ class ProjectConfig(StrictModel):
     # Private, so that a key of covalt.yaml cannot set what the user trusts.
     _limited_roles: dict[str | None, RoleConfig] = PrivateAttr(default_factory=dict)
     _from_approvals: tuple[PolicyRule, ...] = PrivateAttr(())
+    _key_digests: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @property
     def limited_roles(self) -> Mapping[str | None, RoleConfig]:
@@ -249,6 +320,17 @@ class ProjectConfig(StrictModel):
             rule.effect == "deny" and rule.is_of_all_calls and rule.is_for(role)
             for rule in self.rules
         )
+
+    @property
+    def key_digests(self) -> Mapping[str, str]:
+        """Digests of the key files of issuers, by their paths; a missing or unreadable file has none."""
+        return self._key_digests
+
+    def with_key_digests(self, digests: Mapping[str, str]) -> Self:
+        """Return the same configuration with the digests of the key files as they are now."""
+        config = self.model_copy()
+        config._key_digests = dict(digests)  # noqa: SLF001 - of a new object
+        return config
 
     @property
     def proposed_default_role(self) -> str | None:
@@ -293,6 +375,22 @@ class ProjectConfig(StrictModel):
     def _default_role_exists(self) -> Self:
         if self.default_role is None or self.default_role in self.roles:
             return self
-        near = nearest_name(self.default_role, self.roles)
+        raise self._no_role(self.default_role, "default_role")
+
+    @model_validator(mode="after")
+    def _issuers_are_unique_and_have_roles(self) -> Self:
+        for position, issuer in enumerate(self.issuers):
+            at = ("issuers", position)
+            if issuer.issuer in {other.issuer for other in self.issuers[:position]}:
+                message = f"the issuer {issuer.issuer!r} is listed twice"
+                raise refusal(message, "remove one of them", "duplicate", (*at, "issuer"))
+            for role in issuer.granted_roles:
+                # Without any role, there is nothing to compare with; its holders are refused then.
+                if self.roles and role not in self.roles:
+                    raise self._no_role(role, *at, "roles" if issuer.role is None else "role")
+        return self
+
+    def _no_role(self, role: str, *at: str | int) -> PydanticCustomError:
+        near = nearest_name(role, self.roles)
         hint = f"write {near}" if near else "add it under roles"
-        raise refusal(f"there is no role {self.default_role!r}", hint, at=("default_role",))
+        return refusal(f"there is no role {role!r}", hint, at=at)

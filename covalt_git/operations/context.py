@@ -312,6 +312,10 @@ class Context:
             self._chats[chat_id] = self.project.chats.open(chat_id)
         return self._chats[chat_id]
 
+    def chat_exists(self, chat_id: str) -> bool:
+        """Return whether a chat of the index exists for the principal: the holder of a token has own chats only."""
+        return self.project.principal.token is None or self.project.chats.has(chat_id)
+
     def commit_id(self, chat: ChatStore, name: str) -> str | None:
         """Return the id of the commit that a name means; None for HEAD of a branch without commits.
 

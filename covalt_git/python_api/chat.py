@@ -125,6 +125,7 @@ class Chat:
         *,
         message_id: str | None = None,
         call_id: str | None = None,
+        token_file: Path | None = None,
     ) -> CallResult:
         """Call a tool, and wait until it has ended.
 
@@ -133,6 +134,7 @@ class Chat:
             args: Its arguments, which are JSON values.
             message_id: The message that the call is made for.
             call_id: An idempotency key, a UUID of version 7: a repeated call returns the first result.
+            token_file: A file with an access token of an issuer, for tools that require one.
 
         Returns:
             The result.  A tool that fails has the status ``error``; a call that needs approval has
@@ -141,8 +143,10 @@ class Chat:
         Raises:
             CovaltError: if the call is refused: an unknown tool, invalid arguments, no permission.
         """
-        answer = self._run(
+        answer = self._session.perform(
             calls.call_tool,
+            token_file,
+            chat_id=self.id,
             tool_id=tool_id,
             args=dict(args or {}),
             message_id=message_id,

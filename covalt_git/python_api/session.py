@@ -38,8 +38,14 @@ class Session:
         with Session._lock:
             Session._open += 1
 
-    def perform(self, operation: Operation[RequestT, ResultT], /, **fields: object) -> ResultT:
-        """Perform an operation.
+    def perform(
+        self,
+        operation: Operation[RequestT, ResultT],
+        token_file: Path | None = None,
+        /,
+        **fields: object,
+    ) -> ResultT:
+        """Perform an operation, with the access token in a file.
 
         Raises:
             ClosedProjectError: if the session is closed.
@@ -56,8 +62,12 @@ class Session:
         if not self.root.is_dir():
             raise NotAProjectError(f"the folder {str(self.root)!r} does not exist any more")
         # For each operation, so that a changed covalt.yaml or a trust that was withdrawn counts at once.
-        with Context(self.root, partial(Project.cached, self.root, self._role)) as context:
+        with Context(self.root, partial(self._project, token_file)) as context:
             return operation(context, **fields)
+
+    def _project(self, token_file: Path | None) -> Project:
+        project = Project.cached(self.root, self._role)
+        return project if token_file is None else project.with_token(token_file)
 
     def close(self) -> None:
         """Close the session; closing the last one also ends the processes of tools and MCP servers."""

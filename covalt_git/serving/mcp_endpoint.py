@@ -4,33 +4,42 @@ Sessions, subscriptions and pending elicitation requests belong to the MCP serve
 tokens cannot see them, and they end with the token.  Tokens of one role share one opened project.
 
 A client without a token gets the URL of the resource metadata (RFC 9728; the MCP specification,
-"Authorization").  The metadata names no ``authorization_servers``, because the endpoint accepts only the
-tokens of ``covalt-git token new``.  The SDK's route for the metadata requires such a server, so it is not used.
+"Authorization").  The metadata names the trusted issuers of ``covalt.yaml`` as ``authorization_servers``.  Without one,
+it names none, because the endpoint then accepts only the tokens of ``covalt-git token new``; the SDK's route for the
+metadata requires such a server, so it is not used.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
+from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.client_chats import ClientChats
 from covalt_git.gateway.http import http_app
+from covalt_git.gateway.protocol import CHECKED
 from covalt_git.gateway.service import Gateway
+from covalt_git.issuers import is_jwt
+from covalt_git.issuers.verification import SKEW_S
 from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import NotAProjectError
+from covalt_git.models.access_token import AccessToken
 from covalt_git.serving.error_answer import send_error
 from covalt_git.workspaces.registry import OneChat
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from starlette.applications import Starlette
@@ -39,9 +48,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from covalt_git.credentials.agent_tokens import AgentToken
-
-CHECKED = "covalt_git.checked"
-"""Key of an ASGI scope under which :class:`AuthMiddleware` stores the result of its check."""
+    from covalt_git.json_values import JsonObject
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 """Path prefix of the metadata; the path of the resource follows."""
@@ -50,6 +57,7 @@ CLEANUP_S = 1.0
 """Seconds between two searches for revoked and expired tokens."""
 
 _UNAUTHORIZED = 401
+_MOST_CHECKS = 8
 
 
 class McpEndpoint:
@@ -59,20 +67,34 @@ class McpEndpoint:
         root: the folder of the project.
         role: the role of the server's own token.
         pages: returns the URL of the page of an approval.
+        holders: the holders of access tokens of issuers.
     """
 
-    def __init__(self, root: Path, role: str | None, *, pages: Callable[[str], str | None]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        role: str | None,
+        *,
+        pages: Callable[[str], str | None],
+        holders: TokenHolders | None = None,
+    ) -> None:
         self._tokens = AgentTokens(root)
+        self._holders = holders or TokenHolders(root)
         self._own_gateway = Gateway(root, role, pages=pages)
         self._by_role: dict[str, Gateway] = {}
         self._servers: dict[str, _Server] = {}
+        self._holder_ends: dict[str, _HolderEnd] = {}
+        """When the last token of a holder ends, by the keys of the holders' servers."""
 
-    def find_token(self, text: str) -> AgentToken | None:
-        """Return the valid agent token of a text, or None.
+    def find_token(self, text: str) -> AgentToken | AccessToken | None:
+        """Return the valid token of a text, of an agent or of an issuer, or None.
 
         Raises:
             CovaltError: ``role_gone``, if the role of the token is no longer in ``covalt.yaml``.
+            InvalidTokenError: as :meth:`.TokenHolders.find`, which raises other errors too.
         """
+        if is_jwt(text):
+            return self._holders.find(text)
         token = self._tokens.find(text)
         if token is None:
             return None
@@ -101,9 +123,18 @@ class McpEndpoint:
         cleanup.cancel()
         await self._end({*self._servers})
 
-    async def _server_of(self, token: AgentToken | None) -> _Server:
-        """Return the MCP server of a token, started with its first request."""
-        key = "" if token is None else token.id
+    async def _server_of(self, token: AgentToken | AccessToken | None) -> _Server:
+        """Return the MCP server of a token, started with its first request.
+
+        That of an issuer's token belongs to its holder, whose client gets new tokens while its session continues.
+        """
+        key = "" if token is None else _key_of(token)
+        if isinstance(token, AccessToken):
+            earlier = self._holder_ends.get(key)
+            end = token.expires + SKEW_S
+            self._holder_ends[key] = _HolderEnd(
+                token.issuer, max(end, earlier.at if earlier else 0)
+            )
         server = self._servers.get(key)
         if server is None or server.task.done():
             # A server that failed is replaced; otherwise each later request of its token would fail too.
@@ -111,9 +142,12 @@ class McpEndpoint:
         await server.wait_started()
         return server
 
-    def _gateway_of(self, token: AgentToken | None) -> Gateway:
+    def _gateway_of(self, token: AgentToken | AccessToken | None) -> Gateway:
         if token is None:
             return self._own_gateway
+        if isinstance(token, AccessToken):
+            own = self._of_role(token.role)
+            return replace(own, by=token.principal_id, chats=ClientChats(), token=token)
         only = None
         if token.chat is not None:
             # The id of a deleted chat is available again. A new chat with this id has another time of
@@ -134,10 +168,31 @@ class McpEndpoint:
             # A request checks its token only when it begins, and a stream or a call may run for hours after
             # that (test_open_streams_are_closed_when_their_token_is_revoked).
             valid = {"", *(token.id for token in self._tokens.valid())}
-            await self._end(self._servers.keys() - valid)
+            if self._holder_ends:
+                accepted = await run_sync(self._holders.issuers)
+                now = time.time()
+                self._holder_ends = {
+                    key: end
+                    for key, end in self._holder_ends.items()
+                    if end.at > now and end.issuer in accepted
+                }
+            await self._end(self._servers.keys() - valid - self._holder_ends.keys())
 
     async def _end(self, keys: Collection[str]) -> None:
         await asyncio.gather(*(self._servers.pop(key).end() for key in keys))
+
+
+class _HolderEnd(NamedTuple):
+    """The issuer of a holder's last token, and when the token ends, in seconds since 1970."""
+
+    issuer: str
+    at: float
+
+
+def _key_of(token: AgentToken | AccessToken) -> str:
+    if isinstance(token, AccessToken):
+        return f"{token.principal_id} {token.role}"
+    return token.id
 
 
 class _Server:
@@ -188,12 +243,19 @@ class AuthMiddleware:
         self._app = app
         self._check = check
         self._metadata = metadata
+        self._threads = CapacityLimiter(_MOST_CHECKS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, and call the app or send the error."""
         if scope["type"] == "http":
             try:
-                scope[CHECKED] = self._check(_headers(scope))
+                headers = _headers(scope)
+                # In a thread of its own limit: the keys of its issuer may have to be fetched, from a server that does
+                # not answer, and other requests need threads too.
+                if is_jwt(headers.get("Authorization", "")):
+                    scope[CHECKED] = await run_sync(self._check, headers, limiter=self._threads)
+                else:
+                    scope[CHECKED] = self._check(headers)
             except CovaltError as error:
                 await send_error(send, error, *self._challenge(scope, error))
                 return
@@ -241,15 +303,23 @@ def _with_complete_body(receive: Receive) -> Receive:
     return receive_or_raise
 
 
-def resource_metadata(paths: Collection[str]) -> ASGIApp:
-    """Return an app with the metadata of the resources at ``paths``; ``""`` is the whole server."""
+def resource_metadata(
+    paths: Collection[str], issuers: Callable[[], Sequence[str]] = tuple
+) -> ASGIApp:
+    """Return an app with the metadata of the resources at ``paths``; ``""`` is the whole server.
+
+    ``issuers`` returns those of the accepted access tokens; a URN has no metadata, so it is left out.
+    """
 
     async def describe(request: Request) -> Response:
-        metadata = {
+        metadata: JsonObject = {
             "resource": _url_of(request.scope, request.url.path.removeprefix(WELL_KNOWN)),
             "resource_name": "covalt-git",
             "bearer_methods_supported": ["header"],
         }
+        accepted = [issuer for issuer in await run_sync(issuers) if issuer.startswith("http")]
+        if accepted:
+            metadata["authorization_servers"] = accepted
         return JSONResponse(metadata, headers={"Cache-Control": "no-store"})
 
     routes = [Route(f"{WELL_KNOWN}{path}", describe) for path in paths]

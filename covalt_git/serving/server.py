@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import UnknownRoleError
 from covalt_git.calls.running import RUNNING
+from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.credentials.agent_tokens import PREFIX
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.http import PLACE
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-    from covalt_git.credentials.agent_tokens import AgentToken
     from covalt_git.project_watch import WatchedProject
 
 GIT_THREADS = 8
@@ -143,15 +143,26 @@ def project_app(
     guard = Guard(token, port, read_config(root).server.allowed_hosts)
     # Without the token, which agents must not see: the user's browser has it from an earlier visit.
     approvals = f"http://{host}:{port}/approvals"
-    mcp = McpEndpoint(root, role, pages=lambda execution_id: f"{approvals}/{execution_id}")
+    holders = TokenHolders(root)
+    mcp = McpEndpoint(
+        root, role, pages=lambda execution_id: f"{approvals}/{execution_id}", holders=holders
+    )
 
-    def check(headers: Mapping[str, str]) -> AgentToken | None:
+    def check(headers: Mapping[str, str]) -> object:
         return guard.check_client(headers, mcp.find_token)
 
     checked_mcp = AuthMiddleware(mcp, check, metadata=f"{WELL_KNOWN}{PLACE}")
     # Clients read the metadata before they have a token (RFC 9728), so only host and origin are checked.
-    metadata = AuthMiddleware(resource_metadata(["", PLACE]), guard.check_from)
-    pages = create_app(root, token=token, port=port, role=role, followed=watch, stopping=stopping)
+    metadata = AuthMiddleware(resource_metadata(["", PLACE], holders.issuers), guard.check_from)
+    pages = create_app(
+        root,
+        token=token,
+        port=port,
+        role=role,
+        followed=watch,
+        stopping=stopping,
+        holders=holders,
+    )
     git = create_git_app(root, token=token, port=port, role=role)
     mounts: dict[str, ASGIApp] = {
         "/git": WSGIBridge(git, threads=GIT_THREADS),

@@ -146,7 +146,18 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
         message = "without default_role, the user of this machine may call no tool unless --role names a role"
         hint = f"add the line default_role: {own}"
         of_text.append(config.warning(codes.MISSING_KEY, ("roles",), message, hint=hint, key=True))
+    of_text += _missing_keys(config)
     return without(values, [*config.problems, *of_text])
+
+
+def _missing_keys(config: Reading[ProjectConfig]) -> Iterator[Problem]:
+    """Yield an error for each issuer whose key file cannot be read, so that all of its tokens are refused."""
+    for position, issuer in enumerate(config.value.issuers if config.value else ()):
+        if issuer.jwks_file is None or issuer.jwks_file in config.valid.key_digests:
+            continue
+        message = f"there is no readable file {issuer.jwks_file!r} in the project"
+        hint = "add the JWKS with the issuer's public keys, or write jwks_url"
+        yield config.problem(codes.NO_FILE, ("issuers", position, "jwks_file"), message, hint=hint)
 
 
 def _wide_waivers(

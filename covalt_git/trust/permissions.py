@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.project_config import ProjectConfig, RoleConfig
+    from covalt_git.models.project_config import Issuer, ProjectConfig, RoleConfig
     from covalt_git.models.rules import PolicyRule
     from covalt_git.models.toolset_state import Grant, ToolsetState
     from covalt_git.trust.consents import Consents
@@ -105,6 +105,7 @@ def config_permissions(config: ProjectConfig) -> list[Permission]:
         permissions += _deciding(config, name, by_default=False)
     if config.default_role is not None:
         permissions += _deciding(config, config.default_role, by_default=True)
+    permissions += [_of_issuer(config, issuer) for issuer in config.issuers]
     return permissions
 
 
@@ -143,6 +144,9 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
                 name: role.model_copy(update={"approve_own": False}) if name in untrusted else role
                 for name, role in config.roles.items()
             },
+            "issuers": tuple(
+                issuer for issuer in config.issuers if _of_issuer(config, issuer).key not in lacking
+            ),
         }
     )
     return trusted.with_limited_roles(limited)
@@ -274,6 +278,27 @@ def _limited(role: RoleConfig, lacking: Permission) -> RoleConfig:
         approve = () if EVERY_CALL in lacking.reach else ("**",)
     admin = role.admin and not {EVERY_CALL, GRANTS}.intersection(lacking.reach)
     return role.model_copy(update={"admin": admin, "approve": approve})
+
+
+def _of_issuer(config: ProjectConfig, issuer: Issuer) -> Permission:
+    """Return the permission of an issuer to let the holders of its tokens act with their roles.
+
+    It is for its exact keys: with other ones, someone else would make the tokens.
+    """
+    fact: JsonObject = {"issuer": issuer.model_dump(mode="json", exclude_none=True)}
+    keys = issuer.jwks_url
+    if issuer.jwks_file is not None:
+        digest = config.key_digests.get(issuer.jwks_file, "missing")
+        fact["keys"] = digest
+        keys = f"{issuer.jwks_file} ({digest})"
+    roles = ", ".join(dict.fromkeys(map(repr, issuer.granted_roles)))
+    if issuer.roles is not None:
+        roles += f" by the claim {issuer.roles.claim!r}"
+    words = (
+        f"covalt.yaml: holders of tokens of {issuer.issuer} for {issuer.audience}, with the keys of {keys},"
+        f" call tools with the roles {roles}"
+    )
+    return Permission(fact, words)
 
 
 def _own_approvals(config: ProjectConfig, name: str) -> Permission:

@@ -229,6 +229,7 @@ def unfinished(call: PendingCall, code: str, message: str) -> CallRecord:
         parent=call.parent,
         line=call.line,
         waived_by=call.waived_by,
+        token=call.token,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Flask, jsonify, request
 
+from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.manifests.project_config import read_config
 from covalt_git.operations.registry import every_operation
 from covalt_server import request_context
@@ -79,12 +80,14 @@ def create_app(
     role: str | None = None,
     followed: WatchedProject | None = None,
     stopping: threading.Event | None = None,
+    holders: TokenHolders | None = None,
 ) -> Flask:
     """Return the server of the project at ``root``, which listens on ``port``.
 
     Requests with ``token`` act as the user of this machine, with ``role`` unless it is None.  With
     ``followed``, every page shows the project's problems, and reloads when the project changes.  When
-    ``stopping`` is set, event streams end, so that open pages do not delay the end of the server.
+    ``stopping`` is set, event streams end, so that open pages do not delay the end of the server.  ``holders`` are those
+    of access tokens of issuers, which the API accepts.
 
     Raises:
         BrokenConfigError: if ``covalt.yaml`` cannot be used.
@@ -102,7 +105,8 @@ def create_app(
     # Flask calls before_request functions in the order of their registration, so the guard refuses a
     # request before any other function reads it; after_request functions in the reverse order, so sealed()
     # sees a 304.
-    Guard(token, port, read_config(root).server.allowed_hosts).install(app)
+    find_holder = (holders or TokenHolders(root)).find
+    Guard(token, port, read_config(root).server.allowed_hosts, find_holder).install(app)
     request_context.install(app, root, role, followed)
     http.install(app, OPERATIONS)
     tool_registry.install(app)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.access_token import AccessToken
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.project_watch import WatchedProject
     from covalt_server.api.call_streams import CallStream
@@ -63,13 +64,25 @@ def context() -> Context:
         # The project is opened when an operation needs it, so that pages of errors work while covalt.yaml
         # is broken.
         pages = request.host_url if has_request_context() else ""
+        holder = token()
+
+        def open_project() -> Project:
+            opened = Project.cached(root, role).over("http")
+            return opened if holder is None else opened.held_by(holder)
+
         g.context = Context(
             root,
-            lambda: Project.cached(root, role).over("http"),
+            open_project,
             page=lambda execution_id: f"{pages}approvals/{execution_id}" if pages else None,
         )
     operation_context: Context = g.context
     return operation_context
+
+
+def token() -> AccessToken | None:
+    """Return the facts of the access token of an issuer that the request has; None for the server's own token."""
+    holder: AccessToken | None = g.get("access_token")
+    return holder
 
 
 def ask(operation: Operation[RequestT, ResultT], **fields: object) -> ResultT:

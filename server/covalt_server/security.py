@@ -26,11 +26,16 @@ if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
     from werkzeug.wrappers import Response
 
+    from covalt_git.models.access_token import AccessToken
+
     RequestHeaders: TypeAlias = Headers | Mapping[str, str]
     Agent = TypeVar("Agent")
 
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HTTP = 80
+API_PATHS = ("/api/", "/v1/")
+"""Beginnings of the paths that accept access tokens of issuers."""
+
 _OWN_SITE = {"", "same-origin", "none"}
 
 HEADERS = {
@@ -67,12 +72,20 @@ class NoTokenError(RequestRefusedError):
     http_status = 401
 
 
+def _no_holder(_: str) -> None:
+    return None
+
+
 class Guard(NamedTuple):
-    """The checks of one server, with its ``port`` and ``token``."""
+    """The checks of one server, with its ``port`` and ``token``.
+
+    ``find_holder`` returns the facts of an access token of an issuer, which the API accepts; None for another text.
+    """
 
     token: str
     port: int
     hosts: tuple[str, ...] = ()
+    find_holder: Callable[[str], AccessToken | None] = _no_holder
 
     def install(self, app: Flask) -> None:
         """Check every request of an app, and add the headers to every answer."""
@@ -99,8 +112,13 @@ class Guard(NamedTuple):
         printed = request.args.get("token") if request.method == "GET" else None
         if printed is not None and self.is_token(printed):
             return self._signed_in()
-        carried = _bearer(request.headers) or request.cookies.get(self.cookie, "")
-        if not self.is_token(carried):
+        bearer = _bearer(request.headers)
+        if not self.is_token(bearer or request.cookies.get(self.cookie, "")):
+            # Only at the API: pages are for the user of this machine, who signs in with the printed URL.
+            if request.path.startswith(API_PATHS):
+                g.access_token = self.find_holder(bearer)
+            if g.get("access_token") is not None:
+                return None
             raise NoTokenError(
                 "the request needs the server's token",
                 hint="open the URL that covalt-git serve printed, with its ?token=...",

@@ -10,7 +10,8 @@ import covalt_git
 from covalt_git.errors import CovaltError
 from tests.api_client import Api, refused
 from tests.mcp_client import call as call_over_mcp
-from tests.mcp_client import error_of
+from tests.mcp_client import refused as refused_by_protocol
+from tests.mcp_client import talk
 from tests.operations_client import Operations
 
 MANIFEST = """\
@@ -42,6 +43,14 @@ def call_over_http(api: Api) -> Any:
     return api.tell("call_tool", chat_id="c1", tool_id="guarded:echo", args=ARGS)
 
 
+def code_over_mcp(api: Api) -> tuple[int, str]:
+    """Return the error code of JSON-RPC of a call by an MCP client, and our own code."""
+    error = talk(
+        api.root, lambda client: refused_by_protocol(client.call_tool("guarded.echo", ARGS))
+    )
+    return error.code, error.data["error"]
+
+
 @pytest.mark.requirement("registry-create.required_capabilities")
 @pytest.mark.requirement("registry-create.max_blast_radius")
 @pytest.mark.requirement("registry-create.requires_execution")
@@ -60,18 +69,16 @@ def call_over_http(api: Api) -> Any:
         ('resource_uri: "https://api.example.com/"', "resource_uri"),
     ],
 )
-def test_a_tool_that_requires_a_token_is_refused_on_every_face(
+def test_a_tool_that_requires_a_token_is_refused_without_it_on_every_face(
     guard: Callable[[str], Api], cli: Callable[..., tuple[int, str]], security: str, key: str
 ) -> None:
     api = guard(f"{security}, protocols: [mcp, http]")
 
-    assert key in refused(call_over_http(api), 403, "token_needed")["error_description"]
-    over_mcp = call_over_mcp(api.root, "guarded.echo", ARGS)
-    assert over_mcp.is_error
-    assert error_of(over_mcp)["error"] == "token_needed"
+    assert key in refused(call_over_http(api), 401, "missing_token")["error_description"]
+    assert code_over_mcp(api) == (-32001, "missing_token")
     status, printed = cli("call", "c1", "guarded:echo", "--arg", "text=hello")
     assert status == 1
-    assert f"requires an access token ({key})" in printed
+    assert f"requires an access token of an issuer ({key})" in printed
     chat = covalt_git.open_project(api.root).chat("c1")
     with pytest.raises(CovaltError, match=key):
         chat.call("guarded:echo", ARGS)
@@ -96,13 +103,12 @@ def test_a_call_over_a_protocol_that_is_not_listed_is_refused(
     api = guard(f"protocols: {protocols}")
 
     over_http = call_over_http(api)
-    over_mcp = call_over_mcp(api.root, "guarded.echo", ARGS)
     if over == "mcp":
         refused(over_http, 403, "protocol_denied")
-        assert not over_mcp.is_error
+        assert not call_over_mcp(api.root, "guarded.echo", ARGS).is_error
     else:
         assert over_http.status_code == 200
-        assert error_of(over_mcp)["error"] == "protocol_denied"
+        assert code_over_mcp(api) == (-32002, "protocol_denied")
     # A command of the user of this machine uses no protocol.
     assert (
         operate("call_tool", chat_id="c1", tool_id="guarded:echo", args=ARGS)["status"] == "success"

@@ -107,6 +107,7 @@ def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> 
         "parent": None,
         "line": None,
         "waived_by": None,
+        "token": None,
         "script": None,
         "render_plan": None,
         "status": "success",

@@ -194,9 +194,9 @@ def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
             )
             for row in rows
             # An approval has the arguments of its call, which a role that may not see the tool must not learn.
-            if approvals.exists(row["tool_id"])
+            if approvals.exists(row["tool_id"]) and context.chat_exists(row["chat_id"])
         ),
-        damaged=DamagedChat.each(damaged),
+        damaged=DamagedChat.each(damage for damage in damaged if context.chat_exists(damage[0])),
     )
 
 

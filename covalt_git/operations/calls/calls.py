@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from covalt_git.access import security
 from covalt_git.calls import engine, preconditions
 from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.calls.running import RUNNING
@@ -220,6 +221,11 @@ def make_call(
         from covalt_git.operations.calls import script_calls  # noqa: PLC0415 - few calls are scripts
 
         entry = entry or context.engine().check(request)
+        # A script pauses and continues, and has calls of its own: none of that is one execution.
+        if security.is_bound(entry.tools):
+            raise security.not_bound(
+                entry.tools[0], "a script cannot be called with a token for a single execution"
+            )
         return script_calls.run_script(context, chat, request, entry)
     if is_recorded(name):
         return context.engine().call(chat, request, entry)

@@ -284,8 +284,12 @@ def list_chats(context: Context, _: EmptyRequest) -> ChatList:
     """List the chats, newest first."""
     damaged = context.chat_index().sync_chats()
     return ChatList(
-        chats=tuple(_chat_row(context, row) for row in context.chat_index().chat_rows()),
-        damaged=DamagedChat.each(damaged),
+        chats=tuple(
+            _chat_row(context, row)
+            for row in context.chat_index().chat_rows()
+            if context.chat_exists(row["id"])
+        ),
+        damaged=DamagedChat.each(damage for damage in damaged if context.chat_exists(damage[0])),
     )
 
 

@@ -77,7 +77,10 @@ def error_response(error: CovaltError, cause: HTTPException | None = None) -> Re
         if name in {"Allow", "Content-Range"}:
             answer.headers[name] = value
     if status == HTTPStatus.UNAUTHORIZED:
-        answer.headers["WWW-Authenticate"] = 'Bearer realm="covalt-git"'
+        challenge = 'Bearer realm="covalt-git"'
+        if error.code == "invalid_token":  # RFC 6750, section 3.1
+            challenge += ', error="invalid_token"'
+        answer.headers["WWW-Authenticate"] = challenge
     answer.headers["Cache-Control"] = "no-store"
     return answer
 

@@ -12,6 +12,7 @@ from flask import request as http_request
 from pydantic import Field
 
 from covalt_git.errors import CovaltError
+from covalt_git.issuers.verification import SKEW_S
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Events, Request, operation
 from covalt_git.project import Project
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from flask import Config
 
     from covalt_git.index.change_feed import ChangeFeed, FeedChange
+    from covalt_git.models.access_token import AccessToken
 
 MOST_STREAMS = 16
 """Number of clients that wait at once, as each takes a thread of the server; others have to poll."""
@@ -73,7 +75,8 @@ def events(_: Context, request: FollowEvents) -> Events:
     position = feed.position() if after is None else after
     waits = _WAITING.acquire(blocking=False)
     # The parts are read after this function has returned, when Flask has no current app any more.
-    parts = _follow(feed, position, current_app.config, once=request.poll, waits=waits)
+    token = request_context.token() if has_request_context() else None
+    parts = _follow(feed, position, current_app.config, token, once=request.poll, waits=waits)
     leaving = ExitStack()  # as it may be closed more than once
     if waits:
         leaving.callback(_WAITING.release)
@@ -81,7 +84,13 @@ def events(_: Context, request: FollowEvents) -> Events:
 
 
 def _follow(
-    feed: ChangeFeed, position: str, config: Config, *, once: bool, waits: bool
+    feed: ChangeFeed,
+    position: str,
+    config: Config,
+    token: AccessToken | None,
+    *,
+    once: bool,
+    waits: bool,
 ) -> Iterator[bytes]:
     """Yield the events that exist for a role; empty parts let the server notice a disconnect."""
     root, role, stopping = (config[f"COVALT_{name}"] for name in ("ROOT", "ROLE", "STOPPING"))
@@ -89,26 +98,30 @@ def _follow(
     while True:
         changes = feed.after(position)
         position = changes[-1].position if changes else position
-        visible = _visible(changes, root, role) if changes else []
+        visible = _visible(changes, root, role, token) if changes else []
         yield opening + b"".join(map(_event, visible))
         ends = once and (visible or silent_s >= HEARTBEAT_S)
         if opening or ends or silent_s >= HEARTBEAT_S:
             # Without data, a client only stores the id, from which it continues.
             yield f"id: {position}\n\n".encode()
             silent_s = 0.0
-        if ends or not waits or stopping.is_set():
+        has_expired = token is not None and token.expires + SKEW_S <= time.time()
+        if ends or not waits or stopping.is_set() or has_expired:
             return
         opening = b""
         silent_s += LOOK_S
         time.sleep(LOOK_S)
 
 
-def _visible(changes: list[FeedChange], root: Path, role: str | None) -> list[FeedChange]:
+def _visible(
+    changes: list[FeedChange], root: Path, role: str | None, token: AccessToken | None
+) -> list[FeedChange]:
     """Return the changes that exist for the role with the current ``covalt.yaml``."""
     try:
         # The project is read again for each poll: covalt.yaml may take rights away from the role of an open
         # stream (test_a_role_that_is_taken_away_ends_its_events).
         project = Project.cached(root, role)
+        project = project if token is None else project.held_by(token)
     except CovaltError:  # the role's access is unknown
         return [change for change in changes if change.chat_id is None]
     chats, visibility, approvals = project.chats, project.visibility, project.approvals()

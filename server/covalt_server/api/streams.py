@@ -147,9 +147,14 @@ def followed(context: Context, call_id: str) -> CallStream:
         UnknownNameError: if no such call runs, or the role may not see its tool.
     """
     call_stream = request_context.streams().get(call_id)
-    if call_stream is None or not context.visibility.sees(call_stream.call.tool_id):
+    if call_stream is None or not _exists(context, call_stream):
         raise _unknown(call_id)
     return call_stream
+
+
+def _exists(context: Context, call_stream: CallStream) -> bool:
+    call = call_stream.call
+    return context.chat_exists(call.chat_id) and context.visibility.sees(call.tool_id)
 
 
 def begin_stream(context: Context, request: StreamCall) -> CallStream:
@@ -238,7 +243,7 @@ def resume_stream(context: Context, request: ResumeStream) -> Events:
     if call_stream is not None and request.chat_id in {None, call_stream.call.chat_id}:
         # The answer is the same as for an id that does not exist, so that ids of hidden calls cannot be
         # guessed.
-        if not context.visibility.sees(call_stream.call.tool_id):
+        if not _exists(context, call_stream):
             raise _unknown(request.call_id)
         if after == END and call_stream.ended_at is not None:
             return Events(None)
@@ -337,7 +342,8 @@ def _chat_of(context: Context, request: ResumeStream) -> str:
     for chat_id in context.chat_index().chats_of_record(request.call_id):
         call = context.chat_index().call(chat_id, request.call_id)
         is_visible = call is not None and context.visibility.sees_call(call.tool_id, call.result)
-        if is_visible and request.chat_id in {None, chat_id}:
+        is_own = is_visible and context.chat_exists(chat_id)
+        if is_own and request.chat_id in {None, chat_id}:
             return chat_id
     raise _unknown(request.call_id)
 
