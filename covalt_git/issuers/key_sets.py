@@ -140,13 +140,13 @@ class _FetchedKeys:
             keys = self._current()
             if keys is not earlier and keys is not None:
                 return keys
-            now = self._clock()
-            if now - self._requested_at < PAUSE_S:
+            time_s = self._clock()
+            if time_s - self._requested_at < PAUSE_S:
                 return keys
-            self._requested_at = now
+            self._requested_at = time_s
             fetched = _fetch(self._url)
             if fetched is not None:
-                self._keys, self._fetched_at = fetched, now
+                self._keys, self._fetched_at = fetched, time_s
             return self._current()
         finally:
             self._lock.release()

@@ -84,11 +84,11 @@ class LocalKey(NamedTuple):
         """Return a token with these claims, and with the issuer, the times and an id."""
         import jwt  # noqa: PLC0415 - few commands mint tokens
 
-        now = int(time.time())
+        issued_at = int(time.time())
         own = {
             "iss": self.issuer,
-            "iat": now,
-            "exp": now + int(lasts.total_seconds()),
+            "iat": issued_at,
+            "exp": issued_at + int(lasts.total_seconds()),
             "jti": new_id(),
         }
         key: Any = jwt.PyJWK(self.private, ALGORITHM).key

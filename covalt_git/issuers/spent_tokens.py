@@ -83,14 +83,14 @@ class SpentTokens(NamedTuple):
         return None if fact is None else fact[0]
 
     def _remove_expired(self) -> None:
-        now = time.time()
+        time_s = time.time()
         with contextlib.suppress(OSError), os.scandir(self._folder) as entries:
             for entry in entries:
                 # The files of agents' tokens end with .json.
                 if len(entry.name) != _LETTERS or "." in entry.name:
                     continue
                 fact = _read(self._folder / entry.name)
-                if fact is not None and fact[1] < now:
+                if fact is not None and fact[1] < time_s:
                     (self._folder / entry.name).unlink(missing_ok=True)
 
 

@@ -143,16 +143,16 @@ class Verifier:
         )
 
     def _check_times(self, claims: JsonObject) -> None:
-        now = self._clock()
+        time_s = self._clock()
         for name in ("exp", "iat", "nbf"):
             # RFC 7519 permits fractions, and PyJWT texts too. No issuer needs them, and other readers round them.
             if (name in claims or name != "nbf") and type(claims.get(name)) is not int:
                 raise InvalidTokenError(f"its {name} is missing, or not a whole number")
-        if claims["exp"] + SKEW_S <= now:
+        if claims["exp"] + SKEW_S <= time_s:
             raise InvalidTokenError("it has expired")
-        if claims["iat"] - SKEW_S > now:
+        if claims["iat"] - SKEW_S > time_s:
             raise InvalidTokenError("it was issued in the future")
-        if claims.get("nbf", 0) - SKEW_S > now:
+        if claims.get("nbf", 0) - SKEW_S > time_s:
             raise InvalidTokenError("it is not valid yet")
 
 

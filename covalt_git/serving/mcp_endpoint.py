@@ -170,11 +170,11 @@ class McpEndpoint:
             valid = {"", *(token.id for token in self._tokens.valid())}
             if self._holder_ends:
                 accepted = await run_sync(self._holders.issuers)
-                now = time.time()
+                time_s = time.time()
                 self._holder_ends = {
                     key: end
                     for key, end in self._holder_ends.items()
-                    if end.at > now and end.issuer in accepted
+                    if end.at > time_s and end.issuer in accepted
                 }
             await self._end(self._servers.keys() - valid - self._holder_ends.keys())
 

@@ -1,6 +1,7 @@
 """Rules of ``covalt.yaml``: what they decide about calls, and which tools they hide."""
 
 import fnmatch
+import json
 import posixpath
 from typing import Any
 
@@ -229,6 +230,9 @@ def is_equal(value: Any, wanted: Any, quantifier: Any) -> bool:
     if isinstance(value, str) and isinstance(wanted, str):
         forms = [(value, wanted), (posixpath.normpath(value), posixpath.normpath(wanted))]
         return bool(quantifier([fnmatch.fnmatchcase(*form) for form in forms]))
+    # A tool may get a value as its text, so a pattern that limits compares that too.
+    if quantifier is any and value is not ... and isinstance(wanted, str):
+        return fnmatch.fnmatchcase(json.dumps(value), wanted)
     return type(value) is type(wanted) and bool(value == wanted)
 
 
