@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.authority.project_facts import project_facts
 from covalt_git.authority.toolset_facts import tools_of, toolset_facts
 from covalt_git.errors import Problem, in_order
-from covalt_git.git_store.outer_repository import write_folder
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import Reading, shown_path
@@ -126,6 +125,8 @@ def read_commit(root: Path, revision: str) -> ProjectSnapshot:
     Raises:
         UnknownRevisionError: if the commit does not exist.
     """
+    from covalt_git.git_store.outer_repository import write_folder  # noqa: PLC0415 - it loads dulwich
+
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         folder = Path(name)
         commit, outside = write_folder(root, revision, folder, only={CONFIG, "toolsets"})

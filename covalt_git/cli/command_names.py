@@ -42,7 +42,7 @@ GROUP_COMMANDS: Final = {
     "script": "cancel check continue list replay run show stubs",
     "approval": "approve deny list show watch",
     "mcp": "import install",
-    "token": "list new revoke",
+    "token": "jwks list mint new revoke",
     "index": "rebuild status",
 }
 """Commands by the path of their group, separated by spaces."""

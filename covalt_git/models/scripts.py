@@ -14,6 +14,9 @@ from covalt_git.models.calls import CallError, ToolsetVersion
 
 Language = Literal["python", "javascript"]
 
+SCRIPT_REFS = "refs/covalt/scripts/"
+"""Beginning of the refs of scripts that have not ended."""
+
 MOST_ALLOWED = 100
 """Most further calls that an approval can allow."""
 

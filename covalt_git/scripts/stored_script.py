@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import FILE, CommitObject, TreeEntry
-from covalt_git.models.scripts import OpenScript, SettledCall
+from covalt_git.models.scripts import SCRIPT_REFS, OpenScript, SettledCall
 from covalt_git.names import is_new_id
 from covalt_git.system import file_lock
 from covalt_git.workspaces import trees
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.writer import Writer
 
-REF = "refs/covalt/scripts/"
 _SCRIPT = "script"
 _CALLS = "calls"
 
@@ -63,7 +62,7 @@ class StoredScript:
         Raises:
             BrokenStoreError: if the stored script cannot be read.
         """
-        at = chat.store.read_ref(REF + script_id) if is_new_id(script_id) else None
+        at = chat.store.read_ref(SCRIPT_REFS + script_id) if is_new_id(script_id) else None
         if at is None:
             return None
         tree = chat.store.read_commit(at).tree
@@ -117,19 +116,19 @@ class StoredScript:
         )
         new = store.write_commit(commit)
         store.flush()
-        if not store.swap_ref(REF + self.script.id, self._at, new):
+        if not store.swap_ref(SCRIPT_REFS + self.script.id, self._at, new):
             raise MovedError(f"another process has changed the script {self.script.id}")
         self._at = new
         self._unsaved.clear()
 
     def delete(self, writer: Writer) -> None:
         """Remove an ended script; another process that waits for its lock finds that it has ended."""
-        writer.chat.store.swap_ref(REF + self.script.id, self._at, None)
+        writer.chat.store.swap_ref(SCRIPT_REFS + self.script.id, self._at, None)
 
 
 def script_ids(chat: ChatStore) -> list[str]:
     """Return the ids of the scripts of a chat that have not ended, oldest first."""
-    return sorted(ref.removeprefix(REF) for ref in chat.store.ref_names(REF))
+    return sorted(ref.removeprefix(SCRIPT_REFS) for ref in chat.store.ref_names(SCRIPT_REFS))
 
 
 @contextmanager
@@ -145,7 +144,7 @@ def held(chat: ChatStore, script_id: str, *, wait: bool) -> Iterator[None]:
                 yield
             finally:
                 # A process that waits for this file gets its lock, and finds that the script has ended.
-                if chat.store.read_ref(REF + script_id) is None:
+                if chat.store.read_ref(SCRIPT_REFS + script_id) is None:
                     _lock_file(chat, script_id).unlink(missing_ok=True)
     except BlockingIOError:
         raise ScriptBusyError(script_id) from None

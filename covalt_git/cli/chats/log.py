@@ -13,7 +13,6 @@ from covalt_git.cli.terminal import history_graph, output
 from covalt_git.conversations.commit_names import UnknownCommitError
 from covalt_git.conversations.history import layout
 from covalt_git.errors import WrongCallError
-from covalt_git.operations import scripts
 from covalt_git.operations.chats import manifests
 from covalt_git.text import display
 
@@ -91,7 +90,7 @@ def log(
             _print_manifest(manifest, page.active_branch, prefix=prefix, is_below=is_below)
             if not oneline:
                 output.say(f"{' ' * len(prefix)}    {_facts(manifest)}", dim=True)
-    if path is None and commit is None:
+    if path is None and commit is None and page.open_scripts:
         _print_waiting_scripts(chat_id)
 
 
@@ -128,6 +127,8 @@ def _below_scripts(page: ManifestPage) -> Iterator[bool]:
 
 def _print_waiting_scripts(chat_id: str) -> None:
     """Print at which call and line each script of a chat waits."""
+    from covalt_git.operations import scripts  # noqa: PLC0415 - it loads the checks of scripts
+
     for script in ask(scripts.list_scripts, chat_id=chat_id).scripts:
         if script.execution_id is not None:
             output.fact(

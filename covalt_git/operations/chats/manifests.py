@@ -16,6 +16,7 @@ from covalt_git.json_values import JsonObject
 from covalt_git.models.calls import MAY_BE_SCRIPTS
 from covalt_git.models.chats import Origin
 from covalt_git.models.commit_record import CommitOrigin, Source
+from covalt_git.models.scripts import SCRIPT_REFS
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, InvalidRequestError, Result, operation
 from covalt_git.operations.results import CallLine, Change
@@ -114,6 +115,7 @@ class ManifestPage(Result):
     more: bool
     active_branch: str
     active_manifest_id: str | None
+    open_scripts: int = Field(description="Number of scripts of the chat that have not ended.")
 
 
 class ManifestDetail(ManifestRow):
@@ -140,7 +142,11 @@ def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
     chat = context.chat(request.chat_id)
     if request.branch is not None and request.manifest is not None:
         raise InvalidRequestError("use either a branch or a manifest, not both")
-    facts = {"active_branch": chat.active_branch(), "active_manifest_id": chat.head()}
+    facts: JsonObject = {
+        "active_branch": chat.active_branch(),
+        "active_manifest_id": chat.head(),
+        "open_scripts": len(chat.store.refs(SCRIPT_REFS)),
+    }
     head = None
     if request.branch is not None:
         head = chat.branch(request.branch).manifest_id
