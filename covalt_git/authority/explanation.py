@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DecisionLine(NamedTuple):
-    """A line of a file that took part in a decision, in words; whether it decides."""
+    """A line of a file that took part in a decision, what it says about the call, and whether it decides."""
 
     place: Place
     words: str

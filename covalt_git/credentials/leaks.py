@@ -108,7 +108,8 @@ def credentials(text: str) -> list[Credential]:
     if decoded.has_escapes:
         guesses += map(decoded.as_written, islice(_guesses(decoded.text), MAX_FOUND - len(guesses)))
     # The longest first: in the written text, an escape may end a value too early.
-    # Values that go on after their own text in a document come last: they would hide the credentials there.
+    # A guess that reaches beyond the closing quote of its JSON text comes last: it overlaps the next values, and the
+    # credentials in them would be left out.
     for guess in sorted(
         guesses, key=lambda guess: (bool(_NEXT_TEXT.search(guess.value)), -len(guess.value))
     ):

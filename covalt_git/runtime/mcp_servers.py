@@ -143,7 +143,7 @@ def definition(
             f"{server.url!r} is not a URL once its references are filled in"
         ) from None
     rules = (HostRule.parse(rule_of(origin)), *may.reach.rules)
-    # Before anybody signs in for a server that may not get the token.
+    # Filling in the headers can require a sign-in, so a server that may not get the token is refused before that.
     sign_ins = {piece.name for piece in references_of(server) if piece.place == "auth"}
     may.check_secrets(origin, sorted(sign_ins))
     headers = settings(server.headers, lookup.in_header)

@@ -105,7 +105,7 @@ def read(host: Host, settings: Any, servers: Sequence[str]) -> tuple[list[ToolRu
                 message = f"{host.title} offers only {names} of {server!r}, which is disabled: enable it, and accept only these"
             asks = [name for name in offered if _last(host, common, server, name).action == ASK]
             if asks:
-                message += f"; for {', '.join(map(repr, asks))} it asks first"
+                message += f"; for {', '.join(map(repr, asks))} it asks before each call"
             notes.append(Note(of_server.loc, message))
         if of_server is not None and of_server.action == ASK:
             for rule, tool in common:

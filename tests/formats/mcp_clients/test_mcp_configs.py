@@ -1122,7 +1122,7 @@ PROFILE = {"profiles": {"p": {"context_servers": {"a": {"tools": {"rm": False}}}
             {"permission": {"a_*": "deny", "a_mv": "ask"}},
             {"enabled": False},
             [],
-            "offers only 'mv' of 'a', which is disabled: enable it, and accept only these; for 'mv' it asks first",
+            "offers only 'mv' of 'a', which is disabled: enable it, and accept only these; for 'mv' it asks before each call",
         ),
         ("opencode", {"permission": "ask"}, {"requires_confirmation": True}, [], ""),
         (
