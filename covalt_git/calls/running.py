@@ -83,6 +83,7 @@ class RunningCalls:
 
     def __init__(self) -> None:
         self._calls: list[_Running] = []  # append and remove are atomic
+        self._ended = threading.Condition()
 
     @contextmanager
     def track(self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str) -> Iterator[None]:
@@ -93,6 +94,8 @@ class RunningCalls:
             yield
         finally:
             self._calls.remove(call)
+            with self._ended:
+                self._ended.notify_all()
 
     def tool_of(self, call_id: str, *, chat_id: str) -> str | None:
         """Return the tool id of a registered call of a chat, or None."""
@@ -128,9 +131,12 @@ class RunningCalls:
             if call.chat_id == chat_id and call.cancel.left and call.cancel.client == client:
                 call.cancel.set_as("its client made another call before it answered")
 
-    def cancel_all(self) -> None:
+    def end_all(self) -> None:
+        """Cancel all calls because the server stops, and wait until each is recorded."""
         for call in [*self._calls]:
             call.cancel.set_as("the server was stopped")
+        with self._ended:
+            self._ended.wait_for(lambda: not self._calls)
 
 
 RUNNING = RunningCalls()

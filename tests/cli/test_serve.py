@@ -12,9 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from covalt_git.project import Project
 from covalt_git.serving.server_registry import pages_url
 from tests.api_client import make_project
 from tests.command import Piped
+from tests.mcp_client import add_toolset
+from tests.operations_client import Operations
+from tests.settling import until
 
 Cli = Callable[..., tuple[int, str]]
 PATIENCE_S = 60
@@ -103,6 +107,47 @@ def test_a_server_stops_quietly(tmp_path: Path, how: signal.Signals) -> None:
     assert server.token not in done.stderr
     assert len(server.token) == 43
     assert pages_url(root) is None
+
+
+MANIFEST = """\
+id: demo
+name: Demo
+version: 0.1.0
+tools:
+  - {id: endless, entrypoint: "tools.demo:endless"}
+"""
+ENDLESS = """\
+import time
+from pathlib import Path
+
+
+def endless() -> None:
+    Path("begun.txt").write_text("begun")
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("path", ["/api/stream", "/api/call_tool"])
+def test_a_call_that_runs_when_the_server_stops_is_recorded(tmp_path: Path, path: str) -> None:
+    root = make_project(tmp_path / "demo")
+    add_toolset(root, "demo", MANIFEST, ENDLESS)
+    Project.open(root).chats.new("c1").store.close()
+    server = serve(root)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
+    body = json.dumps({"chat_id": "c1", "tool_id": "demo:endless"})
+    headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+    connection.request("POST", path, body, headers)
+    until(lambda: list(root.rglob("begun.txt")))
+    server.command.interrupt()
+    ended = server.command.end()
+    connection.close()
+
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (0, "stopped")
+    operate = Operations(root)
+    (call,) = operate("list_calls", chat_id="c1")["calls"]
+    assert "the server was stopped" in str(call["error"])
+    detail = operate("get_call", chat_id="c1", call_id=call["id"])
+    assert [change["path"] for change in detail["changes"]] == ["begun.txt"]
 
 
 def test_the_token_may_come_from_the_environment_and_the_browser_is_opened(
