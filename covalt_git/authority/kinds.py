@@ -419,6 +419,12 @@ KINDS: dict[str, Kind] = {
     "keys": Kind("has the keys {value}", ""),
     "signer": Kind("trusts the signer {item}", "no longer trusts the signer {item}"),
     "secret_command": Kind("runs {value} for secrets", "runs no command for secrets"),
+    # Neither is harmless: one uses a key of the user, the other ends what shows who did what.
+    "sign_key": Kind(
+        "signs the commits of chats with the key {value}",
+        "no longer signs the commits of chats",
+        unclear=True,
+    ),
     "ignored": Kind("does not commit {item}", "commits {item}"),
     "max_file_mb": Kind("stores files of up to {value} MiB", "", judge=_larger),
 }

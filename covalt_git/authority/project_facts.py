@@ -68,6 +68,8 @@ def project_facts(
     if config.secret_command:
         command = command_line(config.secret_command)
         yield Fact(PROJECT, "secret_command", "", command, at("secret_command"))
+    if config.audit.sign_key is not None:
+        yield Fact(PROJECT, "sign_key", "", config.audit.sign_key, at("audit", "sign_key"))
     for position, name in enumerate(config.workspace.ignore):
         yield Fact(PROJECT, "ignored", name, None, at("workspace", "ignore", position))
     size = config.workspace.max_file_mb

@@ -157,6 +157,7 @@ class Engine:
         if repeated is not None:
             return repeated
         target = target or self.check(request)
+        self._check_can_sign(chat)
         if not self.reasons(target, request):
             self._prepare(chat, target)
         # If the chat is busy, a read-only call runs on a copy of the last commit. Otherwise one long call blocks each
@@ -173,6 +174,15 @@ class Engine:
                     return self._call(writer, request, target)
         with self.writing(chat) as writer:
             return self._call(writer, request, target)
+
+    @staticmethod
+    def _check_can_sign(chat: ChatStore) -> None:
+        """Check that the commit of a call can be signed: after the tool has run, it would be too late.
+
+        Raises:
+            SigningKeyError: if the key cannot be used; :attr:`.ChatStore.signing_key` raises NotTrustedError too.
+        """
+        _ = chat.signing_key
 
     def _prepare(self, chat: ChatStore, target: Found) -> None:
         """Install dependencies or start the MCP server before the chat is locked, because it may take long."""
@@ -533,6 +543,8 @@ class Engine:
         If ``confirmed``, the decorator of the tool cannot require approval, because a reviewer has given it.  ``place``
         is the place in the script that makes the call, which may be allowed there.
         """
+        # Approved calls, replays and calls of scripts come here too.
+        self._check_can_sign(writer.chat)
         # Nothing below is for our own code: it has no sandbox, limits or decorator. The call is not stored as running
         # either: it makes no effect before its commit, so a killed one has not happened and can be repeated.
         if target.tool.kind == "builtin":

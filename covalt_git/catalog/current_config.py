@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.manifests.project_config import read_config, with_key_digests
 from covalt_git.manifests.project_root import CONFIG
+from covalt_git.models.project_config import CommitKey
 from covalt_git.system.file_cache import FileCache
 from covalt_git.trust import Consents, trusted_config
 
@@ -29,4 +30,9 @@ def current_config(root: Path) -> ProjectConfig:
     config = _READ.get(root, [root / CONFIG], lambda: read_config(root))
     # Each time, as trust: a pull may change a key file and not covalt.yaml.
     config = with_key_digests(root, config)
-    return trusted_config(config, Consents.of(root))
+    config = trusted_config(config, Consents.of(root))
+    file = config.audit.sign_key
+    key = None if file is None else CommitKey(root, file, config.trusts_sign_key)
+    if key is None:
+        return config
+    return config.model_copy(update={"workspace": config.workspace.with_commit_key(key)})

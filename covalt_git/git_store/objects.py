@@ -26,6 +26,9 @@ KINDS = (b"", b"commit", b"tree", b"blob", b"tag")
 """Kinds of objects, each at its number in packs."""
 
 _HASHES = {"sha1": hashlib.sha1, "sha256": hashlib.sha256}
+_SIGNATURES = {"sha1": "gpgsig", "sha256": "gpgsig-sha256"}
+"""Headers of the signature of a commit, by object format (gitformat-signature(5))."""
+
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -57,6 +60,8 @@ class CommitObject(NamedTuple):
     committer: str
     time: int
     message: str
+    signature: str = ""
+    """The armored SSH signature of the commit without it; reading a commit leaves it out."""
 
 
 def is_object_id(text: str) -> bool:
@@ -86,13 +91,40 @@ def encode_tree(entries: Iterable[TreeEntry]) -> bytes:
     return b"".join(b"%o %b\0%b" % (mode, name, bytes.fromhex(oid)) for name, mode, oid in ordered)
 
 
-def encode_commit(commit: CommitObject) -> bytes:
-    """Return the content of a commit."""
+def encode_commit(commit: CommitObject, object_format: str = "sha1") -> bytes:
+    """Return the content of a commit; the format decides about the name of its signature only."""
     lines = [f"tree {commit.tree}"]
     lines += [f"parent {parent}" for parent in commit.parents]
     lines += [f"author {commit.author} {commit.time} +0000"]
-    lines += [f"committer {commit.committer} {commit.time} +0000", "", commit.message]
-    return "\n".join(lines).encode("utf-8")
+    lines += [f"committer {commit.committer} {commit.time} +0000"]
+    if commit.signature:
+        lines += [f"{_SIGNATURES[object_format]} {commit.signature}".replace("\n", "\n ")]
+    return "\n".join([*lines, "", commit.message]).encode("utf-8")
+
+
+def split_signature(content: bytes, object_format: str) -> tuple[bytes, bytes]:
+    """Return the content of a commit without its signature, as git signs it, and the signature, which may be empty.
+
+    A commit with several signatures has none here.
+    """
+    head, end, message = content.partition(b"\n\n")
+    names = tuple(f"{name} ".encode() for name in _SIGNATURES.values())
+    rest: list[bytes] = []
+    signatures: list[list[bytes]] = []
+    lines = rest
+    for line in head.split(b"\n"):
+        if line.startswith(b" "):
+            lines.append(line if lines is rest else line[1:])
+        elif line.startswith(names):
+            lines = [line.partition(b" ")[2]]
+            signatures.append(
+                lines if line.startswith(f"{_SIGNATURES[object_format]} ".encode()) else []
+            )
+        else:
+            lines = rest
+            rest.append(line)
+    signature = b"\n".join(signatures[0]) if len(signatures) == 1 else b""
+    return b"\n".join(rest) + end + message, signature
 
 
 def decode_commit(content: bytes) -> CommitObject:

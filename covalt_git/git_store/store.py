@@ -138,7 +138,7 @@ class GitStore(ObjectReader):
 
     def write_commit(self, commit: CommitObject) -> str:
         """Store a commit and return its id; pending until a flush."""
-        return self._write(b"commit", encode_commit(commit))
+        return self._write(b"commit", encode_commit(commit, self.object_format))
 
     def _write(self, kind: bytes, content: bytes) -> str:
         oid = object_id(kind, content, self.object_format)

@@ -7,8 +7,6 @@ OpenSSH's PROTOCOL.sshsig.
 from __future__ import annotations
 
 import base64
-import binascii
-import hashlib
 import os
 import re
 import subprocess
@@ -16,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from covalt_git.credentials.ssh_signatures import MAX_SIGNATURE, SshSignature, fingerprint
 from covalt_git.errors import CovaltError
 from covalt_git.models.allowed_signers import (
     NAMESPACE,
@@ -33,17 +32,9 @@ if TYPE_CHECKING:
 SUFFIX = ".sig"
 """Suffix of a bundle's name that makes the name of its signature."""
 
-MAX_SIGNATURE = 64 << 10
-"""Maximum size of a signature in bytes; the longest keys need less than a tenth."""
-
 _VERIFY_S = 20.0
 _SIGN_S = 300.0  # the user may have to enter a passphrase or touch a security key
 
-_ARMOR = re.compile(
-    rb"\s*-----BEGIN SSH SIGNATURE-----\r?\n([A-Za-z0-9+/=\r\n]+?)\r?\n-----END SSH SIGNATURE-----\s*"
-)
-_MAGIC = b"SSHSIG" + (1).to_bytes(4)
-_PARTS = 5  # key, namespace, reserved, hash, signature
 _GOOD = re.compile(r" with \S+ key (SHA256:[A-Za-z0-9+/]{43})\n?\Z")
 _MAX_QUOTED = 200
 
@@ -90,24 +81,18 @@ class _Signature(NamedTuple):
 
     @classmethod
     def read(cls, text: bytes) -> Self:
-        armor = _ARMOR.fullmatch(text) if len(text) <= MAX_SIGNATURE else None
-        try:
-            blob = base64.b64decode(armor[1] if armor else b"", validate=False)
-        except binascii.Error:
-            blob = b""
-        parts = wire_strings(blob.removeprefix(_MAGIC)) if blob.startswith(_MAGIC) else None
-        if parts is None or len(parts) != _PARTS:
+        parsed = SshSignature.parse(text)
+        if parsed is None:
             raise SignatureError(
                 "not_a_signature",
                 "the signature was not created by ssh-keygen",
                 hint=f"to create FILE{SUFFIX}: ssh-keygen -Y sign -n {NAMESPACE} -f KEY FILE",
             )
-        return cls(parts[0], parts[1])
+        return cls(parsed.key, parsed.namespace)
 
     @property
     def fingerprint(self) -> str:
-        digest = base64.b64encode(hashlib.sha256(self.key).digest())
-        return f"SHA256:{digest.decode().rstrip('=')}"
+        return fingerprint(self.key)
 
     @property
     def public_key(self) -> str:

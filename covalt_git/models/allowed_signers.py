@@ -51,11 +51,11 @@ class AllowedSigner:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, line: str) -> AllowedSigner:
-        """Parse a line.
+    def parse(cls, line: str, namespace: str = NAMESPACE) -> AllowedSigner:
+        """Parse a line, whose key signs for a namespace.
 
         Raises:
-            BadSignerLineError: when it is invalid, or its key cannot sign bundles.
+            BadSignerLineError: when it is invalid, or its key cannot sign for the namespace.
         """
         line = line.strip()
         if not display.is_shown(line):
@@ -75,7 +75,7 @@ class AllowedSigner:
         return cls(
             principals=match["quoted"] or match["plain"],
             key=_key(match["type"], match["key"]),
-            options=_options(match["options"] or ""),
+            options=_options(match["options"] or "", namespace),
         )
 
 
@@ -108,7 +108,7 @@ def wire_strings(blob: bytes) -> list[bytes] | None:
     return strings or None
 
 
-def _options(text: str) -> dict[str, str]:
+def _options(text: str, namespace: str) -> dict[str, str]:
     options: dict[str, str] = {}
     at = 0
     while at < len(text):
@@ -127,10 +127,11 @@ def _options(text: str) -> dict[str, str]:
     _check_times(options)
     # ssh-keygen would report each signature of such a signer as that of a stranger.
     namespaces = options.get("namespaces")
-    if namespaces is not None and not _lists(namespaces, NAMESPACE):
+    if namespaces is not None and not _lists(namespaces, namespace):
+        users = "bundles use" if namespace == NAMESPACE else "this is for"
         raise BadSignerLineError(
-            f"allows only the namespaces {namespaces!r}, but bundles use {NAMESPACE}",
-            f'write namespaces="{NAMESPACE}"',
+            f"allows only the namespaces {namespaces!r}, but {users} {namespace}",
+            f'write namespaces="{namespace}"',
         )
     return options
 

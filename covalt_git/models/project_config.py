@@ -1,7 +1,8 @@
 """Model of ``covalt.yaml``: roles, rules, workspaces, limits, server, signers."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal, Self
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
@@ -95,6 +96,33 @@ class RoleConfig(StrictModel):
     admin: Bool = Field(default=False, description="Whether it can call and approve everything.")
 
 
+def _check_key_file(path: str) -> str:
+    # A relative path would lead into the project, which can be someone else's clone.
+    if not path.startswith(("/", "~/")) or "\0" in path:
+        raise refusal(
+            "the key must be outside of the project", "write /PATH or ~/PATH of a private key"
+        )
+    return path
+
+
+class AuditConfig(StrictModel):
+    """How it can be shown afterwards who did what."""
+
+    sign_key: Annotated[str, AfterValidator(_check_key_file)] | None = Field(
+        None,
+        description="Private SSH key (Ed25519, without a passphrase) that signs the commits of chats: an absolute"
+        " path, or one that begins with ~/, outside of the project.",
+    )
+
+
+class CommitKey(NamedTuple):
+    """The file of the key that signs the commits of a project's chats, and whether the user has trusted that."""
+
+    root: Path
+    file: str
+    is_trusted: bool
+
+
 class WorkspaceConfig(StrictModel):
     """How the workspaces of chats are stored."""
 
@@ -115,6 +143,21 @@ class WorkspaceConfig(StrictModel):
     object_format: Literal["sha1", "sha256"] = Field(
         "sha1", description="Git object format of new chats."
     )
+
+    # Here, because whatever opens a chat has this configuration: recovery commits too, in any command.  Private, so that
+    # no key of covalt.yaml sets it.
+    _commit_key: CommitKey | None = PrivateAttr(None)
+
+    @property
+    def commit_key(self) -> CommitKey | None:
+        """The key that signs commits; None if they are not signed."""
+        return self._commit_key
+
+    def with_commit_key(self, key: CommitKey | None) -> Self:
+        """Return the same configuration with this key."""
+        config = self.model_copy()
+        config._commit_key = key  # noqa: SLF001 - of a new object
+        return config
 
 
 class ScriptLimitsConfig(StrictModel):
@@ -268,6 +311,7 @@ class ProjectConfig(StrictModel):
         ServerConfig(), description="Address and host names of the server."
     )
     issuers: tuple[Issuer, ...] = Field((), description="Issuers of access tokens.")
+    audit: AuditConfig = Field(AuditConfig(), description="How it can be shown who did what.")
     signers: tuple[SignerLine, ...] = Field(
         (), description="Lines of OpenSSH's allowed-signers format."
     )
@@ -279,6 +323,7 @@ class ProjectConfig(StrictModel):
     _limited_roles: dict[str | None, RoleConfig] = PrivateAttr(default_factory=dict)
     _from_approvals: tuple[PolicyRule, ...] = PrivateAttr(())
     _key_digests: dict[str, str] = PrivateAttr(default_factory=dict)
+    _trusts_sign_key: bool = PrivateAttr(default=True)
 
     @property
     def limited_roles(self) -> Mapping[str | None, RoleConfig]:
@@ -330,6 +375,17 @@ class ProjectConfig(StrictModel):
         """Return the same configuration with the digests of the key files as they are now."""
         config = self.model_copy()
         config._key_digests = dict(digests)  # noqa: SLF001 - of a new object
+        return config
+
+    @property
+    def trusts_sign_key(self) -> bool:
+        """Whether ``audit.sign_key`` may be used: whether the user of this machine has trusted it."""
+        return self._trusts_sign_key
+
+    def without_trust_in_sign_key(self) -> Self:
+        """Return the same configuration, whose ``audit.sign_key`` must not be used."""
+        config = self.model_copy()
+        config._trusts_sign_key = False  # noqa: SLF001 - of a new object
         return config
 
     @property

@@ -16,6 +16,7 @@ from covalt_git.trust.permission import Permission, conditional
 from covalt_git.trust.permissions import (
     config_permissions,
     own_code,
+    sign_key,
     state_permissions,
     trusted_config,
     without_approval,
@@ -32,6 +33,7 @@ __all__ = [
     "config_permissions",
     "foreign_data",
     "own_code",
+    "sign_key",
     "state_permissions",
     "trust_folder",
     "trusted_config",

@@ -98,7 +98,7 @@ def without_approval(
 
 
 def config_permissions(config: ProjectConfig) -> list[Permission]:
-    """Return the permissions in ``covalt.yaml``: rules that waive approvals, and roles that decide over MCP."""
+    """Return the permissions in ``covalt.yaml``, such as rules that waive approvals, and roles that decide over MCP."""
     permissions = [permission for permission in _rule_permissions(config) if permission is not None]
     permissions += [_own_approvals(config, name) for name in _approving_own(config)]
     for name in sorted(config.roles):
@@ -106,6 +106,8 @@ def config_permissions(config: ProjectConfig) -> list[Permission]:
     if config.default_role is not None:
         permissions += _deciding(config, config.default_role, by_default=True)
     permissions += [_of_issuer(config, issuer) for issuer in config.issuers]
+    if config.audit.sign_key is not None:
+        permissions.append(sign_key(config.audit.sign_key))
     return permissions
 
 
@@ -149,7 +151,16 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
             ),
         }
     )
+    # Its path stays: without it, a pull that names another key would end the signing in silence.  Commits fail instead.
+    if config.audit.sign_key is not None and sign_key(config.audit.sign_key).key in lacking:
+        trusted = trusted.without_trust_in_sign_key()
     return trusted.with_limited_roles(limited)
+
+
+def sign_key(file: str) -> Permission:
+    """Return the permission to sign commits of chats with a private key of the user."""
+    words = f"covalt.yaml: sign the commits of chats with your key {file}"
+    return Permission({"sign_key": file}, words)
 
 
 def own_code() -> Permission:

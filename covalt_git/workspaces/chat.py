@@ -29,6 +29,7 @@ from covalt_git.models.chats import (
 )
 from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.workspaces import commits, running_call, trees
+from covalt_git.workspaces.commit_key import signing_key
 from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.scan import scan
 from covalt_git.workspaces.snapshot import Snapshot
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from pathlib import Path
 
+    from covalt_git.credentials.ssh_signatures import SigningKey
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.project_config import WorkspaceConfig
 
@@ -116,6 +118,18 @@ class ChatStore:
     def stat_cache(self) -> StatCache:
         """The last scan of the working folder."""
         return StatCache.of(self.workspace, self.config, self.store.object_format)
+
+    @functools.cached_property
+    def signing_key(self) -> SigningKey | None:
+        """The key that signs the chat's commits; None if they are not signed.
+
+        It is read once: a call that has run must be recorded, whatever becomes of the file meanwhile.
+
+        Raises:
+            SigningKeyError: if the key cannot be used.
+            NotTrustedError: if the user of this machine has not trusted its use.
+        """
+        return signing_key(self.config)
 
     def card(self) -> AboutChat:
         """Return the chat's description; it is empty if the chat was created with git alone."""

@@ -33,6 +33,7 @@ from covalt_git.workspaces.chat import (
     read_stored,
     write_stored,
 )
+from covalt_git.workspaces.commit_key import signed
 from covalt_git.workspaces.folders import Folder, folders_above
 from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.switching import Journal, WorkingFolder
@@ -262,7 +263,7 @@ class Writer:
         # The record's large fields before the commit that refers to them; the flush makes all of it durable
         # before any ref moves.
         chat.records.save()
-        oid = store.write_commit(commit)
+        oid = store.write_commit(signed(commit, chat.signing_key))
         store.flush()
         return oid
 
