@@ -30,10 +30,18 @@ class PolicyDeniedError(CovaltError):
     http_status = 403
 
     def __init__(self, tool_id: str, reasons: Iterable[str]) -> None:
+        self.reasons = (*reasons,)
         super().__init__(
-            f"this call of {tool_id} is denied: {', '.join(reasons)}",
+            f"this call of {tool_id} is denied: {', '.join(self.reasons)}",
             hint=f"covalt-git policy explain {tool_id}",
         )
+
+
+class HiddenTargetError(CovaltError):
+    """A registered tool forwards its calls to a tool that does not exist for the role."""
+
+    code = "unknown_tool"
+    http_status = 404
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from covalt_git.workspaces import commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from covalt_git.calls.engine import Engine
     from covalt_git.catalog.catalog import Found
@@ -152,7 +153,8 @@ class Approvals(NamedTuple):
             ApprovalRenewedError: if the files or the tool have changed; nothing ran.
         """
         approval = self.find(execution_id)
-        self._check_may_decide(self.engine, approval)
+        with self.recording(approval):
+            self._check_may_decide(self.engine, approval)
         with observe_call(approval.chat_id, approval.tool_id, approval.call_id) as observed:
             outcome = self._run_approved(approval, reason)
             observed.set_outcome(outcome)
@@ -164,14 +166,16 @@ class Approvals(NamedTuple):
             _check_same_call(approval, call)
             # Before the decision: without an answer, the call would only run up to its question again.
             check_answerable(self.engine.follower.respondent, approval.questions, _WHERE_TO_ANSWER)
-            _, target = self._check_callable(approval)
+            with self.recording(approval):
+                _, target = self._check_callable(approval)
             check_space(target.tool, chat)
             if chat.active_branch() != approval.branch:
                 raise OtherBranchError(chat.id, approval.branch)
             head = writer.commit_changes()
             snapshot = writer.scan()
             # Again: a commit and a scan of many files take long.
-            caller, target = self._check_callable(approval)
+            with self.recording(approval):
+                caller, target = self._check_callable(approval)
             why = ""
             if approval.token and target.definition_digest != approval.definition_digest:
                 # Only its digest is stored, so what the tool requires of it now cannot be checked.
@@ -232,10 +236,12 @@ class Approvals(NamedTuple):
             AlreadyDecidedError: if it is no longer pending.
         """
         approval = self.find(execution_id)
-        self._check_may_decide(self.engine, approval)
+        with self.recording(approval):
+            self._check_may_decide(self.engine, approval)
         with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
             approval, call = _current(chat, approval)
-            self._check_may_decide(self.engine.as_of_now(), approval)
+            with self.recording(approval):
+                self._check_may_decide(self.engine.as_of_now(), approval)
             self._decide(writer, approval, "denied", reason)
             why = f": {reason}" if reason else ""
             by = self.engine.principal.id
@@ -243,6 +249,16 @@ class Approvals(NamedTuple):
             tool_call = chat.manifest(writer.finish_call(call, record)).tool_call
             assert tool_call is not None
             return CallOutcome(tool_call, error=record.error, parent=call.parent)
+
+    def recording(self, approval: Approval) -> AbstractContextManager[None]:
+        """Record that the reviewer may not decide, or that the call may no longer be made."""
+        return self.engine.decisions.recording(
+            approval.tool_id,
+            approval.args,
+            chat_id=approval.chat_id,
+            call_id=approval.call_id,
+            execution_id=approval.execution_id,
+        )
 
     def _decide(
         self, writer: Writer, approval: Approval, state: ApprovalState, reason: str | None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from covalt_git import timestamps
 from covalt_git.access import security
+from covalt_git.audit.refusals import Decisions
 from covalt_git.calls import (
     builtin_calls,
     concurrent_reads,
@@ -417,11 +418,28 @@ class Engine:
                 )
             yield writer
 
+    @property
+    def decisions(self) -> Decisions:
+        """Records the refused and asked calls of the principal."""
+        return Decisions(self.root, self.catalog)
+
     def check(self, request: CallRequest, target: Found | None = None) -> Found:
         """Check that a call can be made now, and return its tool; ``target``, if the caller has it.
 
+        A refusal is recorded.
+
         Raises:
             CovaltError: as :meth:`call` before it waits for the chat.
+        """
+        parent = request.script and request.script.script_id
+        with self.decisions.recording(request.tool_id, request.args, parent=parent):
+            return self.find_checked(request, target)
+
+    def find_checked(self, request: CallRequest, target: Found | None = None) -> Found:
+        """Return the tool of a call as :meth:`check` does, for a caller after which :meth:`check` is called anyway.
+
+        Raises:
+            CovaltError: as :meth:`check`.
         """
         target = target or self.catalog.find_callable(request.tool_id)
         # The author may save a file between the reading of the toolset and the copy of its files, which must match
@@ -521,6 +539,16 @@ class Engine:
         )
         pending = call.model_copy(
             update={"status": "pending", "execution_id": approval.execution_id}
+        )
+        # First: a request that cannot be recorded must not become a call that waits and may run.
+        self.decisions.asked(
+            call.tool_id,
+            call.args,
+            reasons,
+            chat_id=call.chat_id,
+            call_id=call.id,
+            execution_id=approval.execution_id,
+            parent=call.parent,
         )
         # Here, where the end of the token is known: another call with it can then be neither made nor approved.
         self.spend_token(target, writer.chat, call.id, again=True)

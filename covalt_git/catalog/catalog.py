@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import NamedTool, Visibility, sees_everything
 from covalt_git.access.security import security_refusal
+from covalt_git.access.visibility import HiddenTargetError
 from covalt_git.catalog import toolset_cache
 from covalt_git.checks.effects import may_destroy
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_name
@@ -260,15 +261,13 @@ class Catalog(Visibility):
         """Return the id of the tool that an alias calls.
 
         Raises:
-            CovaltError: ``unknown_tool``, if that tool is hidden; the error does not name it.
+            HiddenTargetError: if that tool is hidden; the error does not name it.
         """
         target = self.target(alias)
         if target is None:
-            raise CovaltError(
+            raise HiddenTargetError(
                 f"{alias.tool_id} forwards its calls to a tool that does not exist",
                 hint="list the tools that exist with `covalt-git tool list`",
-                code="unknown_tool",
-                http_status=404,
             )
         return target
 

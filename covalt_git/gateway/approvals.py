@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from covalt_git.access import NamedTool, may_decide_over_mcp
+from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.outcomes import CallOutcome, as_recorded
 from covalt_git.conversations import commit_names
 from covalt_git.elicitation.requests import CannotAskError, NotAnsweredError, inquire
@@ -151,6 +152,8 @@ def decide(
         return may_decide_over_mcp(config, principal, tool, requested_by=approval.by)
 
     if approval is None or not may_decide(project.config, approval):
+        if approval is not None and approval.state == "pending":
+            _record_refusal(project, approval)
         return resume(project, execution_id)
     if approval.state == "pending":
         approvals = project.approvals(follower=follower)._replace(may_also=may_decide)
@@ -159,6 +162,16 @@ def decide(
                 context, execution_id, REASON, approved=approved, approvals=approvals
             )
     return _current_outcome(project, approval)
+
+
+def _record_refusal(project: Project, approval: Approval) -> None:
+    """Record that a client tried to decide a call and may not, although its answer is the pending call."""
+    engine = project.engine()
+    refusal = MayNotApproveError(engine, NamedTool(approval.tool_id))
+    about = {"chat_id": approval.chat_id, "execution_id": approval.execution_id}
+    engine.decisions.refused(
+        refusal, approval.tool_id, approval.args, call_id=approval.call_id, **about
+    )
 
 
 def of_its_script(

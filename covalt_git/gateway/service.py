@@ -6,7 +6,7 @@ tools are reported as missing.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,6 +33,7 @@ from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import Resources
 from covalt_git.gateway.subscriptions import Offer
+from covalt_git.index.database import IndexUnusableError
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import LOCAL_USER, new_id
 from covalt_git.operations.calls.calls import make_call
@@ -42,7 +43,7 @@ from covalt_git.system.file_cache import FileCache
 from covalt_git.toolsets.builtin_tools import CREATE_CHATS, READ_FILE, RUN_SCRIPT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import mcp_types as types
@@ -211,9 +212,10 @@ class Gateway:
         """
         project = self.project()
         own = meta_tools.own_tools(self.mode).get(call.name)
-        if own is None and self.mode == "search" and call.name not in self._search_names():
-            raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
-        tool = None if own else self._find(project, call.name)
+        with self._recording(project, call.name, call.args):
+            if own is None and self.mode == "search" and call.name not in self._search_names():
+                raise NoSuchToolError(f"{call.name!r} is not a listed tool; call it with call_tool")
+            tool = None if own else self._find(project, call.name)
         if tool is not None:
             schema = tool.tool.output_schema
             call = call._replace(delivery=call.delivery._replace(schema=schema))
@@ -248,7 +250,8 @@ class Gateway:
                 facts = described.model_dump(mode="json", by_alias=True, exclude_none=True)
                 return results.of_value(facts)
             case "call_tool":
-                target = self._find(project, args["name"])
+                with self._recording(project, args["name"], args["arguments"]):
+                    target = self._find(project, args["name"])
                 inner = call._replace(name=args["name"], args=args["arguments"])
                 return self._call_tool(project, target, inner, follower)
             case "read_result":
@@ -355,6 +358,25 @@ class Gateway:
             )
             outcome = approvals.of_its_script(project, outcome, self.pages)
         return self._result(project, call, outcome, client_chat, resource, tool=tool)
+
+    @contextmanager
+    def _recording(self, project: Project, name: str, args: JsonObject) -> Iterator[None]:
+        """Record a refusal of a call whose tool is found by its name in the client's style."""
+        try:
+            yield
+        except CovaltError as error:
+            tool_id = tool_names.path_of(name) or self._id_of_any(project, name)
+            if tool_id is not None:
+                project.engine().decisions.refused(error, tool_id, args)
+            raise
+
+    def _id_of_any(self, project: Project, name: str) -> str | None:
+        """Return the id of a tool with a name, which may be hidden from the client; None if no tool has it."""
+        with suppress(IndexUnusableError), project.tool_index() as index:
+            for tool in index.tools():
+                if name in tool_names.names([tool.tool_id], self.style):
+                    return tool.tool_id
+        return None
 
     def _find(self, project: Project, name: str) -> Found:
         """Return the tool with a name; if its toolset has errors, from the last valid version of the toolset.

@@ -190,9 +190,15 @@ class Context:
         Raises:
             ForbiddenError: if its role may not call the tool, or not without the approval of others.
         """
-        from covalt_git.toolsets.builtin_tools import BUILTINS  # noqa: PLC0415 - most operations read only
+        from covalt_git.audit.refusals import Decisions  # noqa: PLC0415 - most operations read only
 
         self._required.append(partial(self.require_tool, tool_id, args))
+        with Decisions(self.root, self.visibility).recording(tool_id, args):
+            self._check_tool(tool_id, args)
+
+    def _check_tool(self, tool_id: str, args: JsonObject | None) -> None:
+        from covalt_git.toolsets.builtin_tools import BUILTINS  # noqa: PLC0415 - as above
+
         config, principal = self.project.config, self.project.principal
         tool, who = BUILTINS[tool_id], acting(config, principal)
         if not decide(config, principal, "call", tool).allowed:

@@ -296,7 +296,8 @@ class ScriptRun:
             if call.path == tool_paths.DESCRIBE:
                 described = tool_paths.describe(self._catalog(), call.arguments)
                 return self._answered(call, described, named=(described["path"],))
-            target = tool_paths.find(self._catalog(), call.path)
+            with self.engine.decisions.recording(call.path, call.arguments, parent=self.script.id):
+                target = tool_paths.find(self._catalog(), call.path)
             request = self._request(call, target)
             if not is_recorded(target.tool_id):
                 return self._make_unrecorded(chat, call, request, target)

@@ -67,7 +67,10 @@ def make_unrecorded_call(
 
     # Checked again under the chat's lock: a rule may be written while the call waits
     # (tests/security/test_rights_that_end_during_a_wait.py).
-    context.require(check_no_approval)
+    with context.engine().decisions.recording(
+        request.tool_id, request.args, parent=request.script and request.script.script_id
+    ):
+        context.require(check_no_approval)
     context.engine().spend_token(entry, chat, request.call_id or new_id())
     with observe_call(chat.id, request.tool_id, request.call_id) as observed:
         outcome = _run(context, chat, request, entry.tool.tool_id)

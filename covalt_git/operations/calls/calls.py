@@ -216,7 +216,7 @@ def make_call(
     name = request.tool_id.replace(".", ":", 1)
     if name.partition(":")[0] == REGISTRY_NAMESPACE and entry is None:
         with suppress(CovaltError):  # the engine reports it, unless the call was made before
-            entry = context.engine().check(request)
+            entry = context.engine().find_checked(request)
     if name == RUN_SCRIPT or (entry is not None and entry.tool.tool_id == RUN_SCRIPT):
         from covalt_git.operations.calls import script_calls  # noqa: PLC0415 - few calls are scripts
 

@@ -271,7 +271,8 @@ def decide(
         # The script's lock first, as its runner does: the runner has then stored that it waits.
         with stored_script.held(chat, parent, wait=True):
             if allow is not None:
-                _check_may_allow(context, chat, parent, approval, allow)
+                with approvals.recording(approval):
+                    _check_may_allow(context, chat, parent, approval, allow)
             outcome = act()
             if allow is not None:
                 _store_allowance(context, chat, parent, approval, allow)
