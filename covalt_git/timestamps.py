@@ -4,10 +4,29 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from covalt_git.errors import CovaltError
+
 
 def written(moment: datetime) -> str:
     """Return a time in UTC as text; later times are greater texts."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def parsed(text: str) -> str:
+    """Return a time with a zone, in any form of RFC 3339, in this format.
+
+    Raises:
+        CovaltError: if the text is no such time.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            raise ValueError
+        return written(moment.astimezone(UTC))
+    except (ValueError, OverflowError):
+        raise CovaltError(
+            f"{text!r} is not a time with a zone", hint="write 2026-11-20T17:24:00Z"
+        ) from None
 
 
 def of_ns(ns: int) -> str:

@@ -124,7 +124,7 @@ def list_registered_tools(context: Context, request: ListRegisteredTools) -> Reg
             if context.is_admin and problem.severity == "error"
         ),
         tools=tuple(
-            _row(context, entry, toolset, tools.get(_full_id(entry.tool_id)))
+            _row(context, entry, toolset, tools.get(full_id(entry.tool_id)))
             for entry in _visible_entries(context).values()
             if not request.protocol or _accepts(entry, request.protocol)
         ),
@@ -183,7 +183,7 @@ def _check_may_change(context: Context, tool_id: str) -> None:
     who = acting(config, principal)
     if not may_register(config, principal):
         raise ForbiddenError(f"{who} may not register tools", hint=registering_roles(config))
-    tool = NamedTool(_full_id(tool_id))
+    tool = NamedTool(full_id(tool_id))
     if not context.visibility.decide("see", tool).allowed:
         raise ForbiddenError(
             f"{who} may not register {tool_id!r}, because it may not call {tool.path}",
@@ -207,14 +207,15 @@ def _check_sees_target(context: Context, tool_id: str) -> None:
         )
 
 
-def _full_id(tool_id: str) -> str:
+def full_id(tool_id: str) -> str:
+    """Return the id by which a registered tool is called, also of one that is not registered."""
     return str(ToolId(REGISTRY_NAMESPACE, tool_name(tool_id)))
 
 
 def _visible_entries(context: Context) -> dict[str, ToolEntry]:
     sees = context.visibility.sees
     entries = tool_registry.registered_entries(context.project.root)
-    return {name: entry for name, entry in entries.items() if sees(_full_id(name))}
+    return {name: entry for name, entry in entries.items() if sees(full_id(name))}
 
 
 def _find(context: Context, tool_id: str) -> RegisteredTool:
@@ -222,14 +223,14 @@ def _find(context: Context, tool_id: str) -> RegisteredTool:
     if tool_id not in entries:
         raise tool_registry.ToolNotFoundError(tool_id, entries)
     toolset = _toolset(context)
-    return _row(context, entries[tool_id], toolset, toolset.tool(_full_id(tool_id)))
+    return _row(context, entries[tool_id], toolset, toolset.tool(full_id(tool_id)))
 
 
 def _written(context: Context, entry: ToolEntry) -> RegisteredTool:
     """Return the result of a write, also if another request has removed the entry since."""
     context.update_toolset_index()
     toolset = _toolset(context)
-    return _row(context, entry, toolset, toolset.tool(_full_id(entry.tool_id)))
+    return _row(context, entry, toolset, toolset.tool(full_id(entry.tool_id)))
 
 
 def _toolset(context: Context) -> Toolset:
@@ -259,7 +260,7 @@ def _row(context: Context, entry: ToolEntry, toolset: Toolset, tool: Tool | None
         del stored["protocol_meta"]["mcp"]["tool"]
     return RegisteredTool.of(
         entry,
-        tool=_full_id(entry.tool_id),
+        tool=full_id(entry.tool_id),
         calls=f"{request.method} {request.url}" if request else target or "",
         entry=stored,
         granted=tool is not None and tool.held_back is None,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.project_root import find_root
-from covalt_git.operations import tools, toolsets, validation
+from covalt_git.operations import audit, tools, toolsets, validation
 from covalt_git.operations.calls import approvals
 from covalt_git.operations.chats import chats
 from covalt_git.operations.formats import conversions
@@ -16,9 +17,10 @@ from covalt_git.python_api.session import Session
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from covalt_git.errors import Problem
+    from covalt_git.operations.audit import AuditVerified
     from covalt_git.operations.formats.conversions import Converted
     from covalt_git.operations.tools import ToolRow
     from covalt_git.operations.toolsets import ToolsetRow
@@ -139,6 +141,34 @@ class Project:
         """Return the problems of all files, in the order of the files; none of their code runs."""
         return self._session.perform(validation.validate).problems
 
+    def export_audit(
+        self, *, since: str | None = None, tool: str | None = None, chat: str | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield calls, approvals, and refused and asked calls, oldest first; for admins only.
+
+        Args:
+            since: Only events from this time on, such as ``2026-11-20T17:24:00Z``.
+            tool: Only events of this tool.
+            chat: Only events of this chat.
+
+        Raises:
+            CovaltError: ``forbidden``, if tools may be hidden from the role.
+        """
+        file = self._session.perform(audit.export_audit, since=since, tool_id=tool, chat_id=chat)
+        return _json_lines(file.stream)
+
+    def verify_audit(
+        self, chat: str | None = None, *, allowed_signers: Sequence[str] | None = None
+    ) -> AuditVerified:
+        """Check signatures, digests, parents and the list of foreign commits of one chat, or of all; for admins only.
+
+        Args:
+            chat: The chat.
+            allowed_signers: Lines of OpenSSH's allowed-signers format; by default the key of ``audit.sign_key``.
+        """
+        signers = None if allowed_signers is None else tuple(allowed_signers)
+        return self._session.perform(audit.verify_audit, chat_id=chat, allowed_signers=signers)
+
     def convert(
         self,
         path: str | os.PathLike[str],
@@ -201,3 +231,8 @@ class Project:
         return call_result(
             self._session.perform(approvals.deny_call, execution_id=execution_id, reason=reason)
         )
+
+
+def _json_lines(stream: IO[bytes]) -> Iterator[dict[str, Any]]:
+    with stream:
+        yield from map(json.loads, stream)

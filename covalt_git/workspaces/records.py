@@ -183,6 +183,19 @@ def messages(store: ObjectReader, tips: Iterable[str]) -> Iterator[str]:
         yield graph.commit(oid).message
 
 
+def references(message: str) -> list[FileReference]:
+    """Return the references to large fields in a commit message with a record."""
+    collected: list[FileReference] = []
+
+    def collect(_: str, value: Any) -> Any:
+        if _looks_like_reference(value):
+            collected.append(FileReference.model_validate(value))
+        return value
+
+    _with_fields(canonical_json.loads(message.split("\n\n", 2)[1]), collect)
+    return collected
+
+
 def write(
     store: GitStore, records: dict[str, str], time: int, *, before: str | None = None
 ) -> str | None:

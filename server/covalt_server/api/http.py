@@ -47,7 +47,7 @@ TROUBLE = (500, 503)
 _PATHS = {"resume_stream": "stream/<call_id>"}
 """Paths that are not the operation's name."""
 
-_READS_WITH_BODY = frozenset({"check_arguments", "check_document"})
+_READS_WITH_BODY = frozenset({"check_arguments", "check_document", "verify_audit"})
 """Read-only operations whose request is too large for a query."""
 
 

@@ -13,12 +13,14 @@ from pydantic.json_schema import models_json_schema
 
 from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.tool_entries import ToolEntry
+from covalt_git.operations import audit
 from covalt_git.operations import tool_registry as registry
 from covalt_git.operations.registry import InvalidRequestError
-from covalt_git.toolsets.tool_registry import RegistryUnavailableError
+from covalt_git.text.media_types import TEXT
+from covalt_git.toolsets.tool_registry import RegistryUnavailableError, ToolNotFoundError
 from covalt_server.api import openapi
 from covalt_server.api.errors import phrase
-from covalt_server.api.http import BODY_REFUSALS, REFUSALS, TROUBLE, json_object, single
+from covalt_server.api.http import BODY_REFUSALS, REFUSALS, TROUBLE, json_object, send, single
 from covalt_server.request_context import ask, project
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ _IN_PATH = {
     "schema": {"type": "string", "minLength": 1},
 }
 _OF_TOOL = "/<path:tool_id>"
+_AUDIT = "/audit"
+_SINCE = {"name": "since", "in": "query", "schema": {"type": "string", "format": "date-time"}}
 
 
 class _Route(NamedTuple):
@@ -121,7 +125,16 @@ def documented_paths() -> JsonObject:
     for path, route in _routes():
         documented = path.replace(_OF_TOOL, "/{tool_id}")
         paths.setdefault(documented, {})[route.method.lower()] = _documented(route)
+    for path in PATHS:
+        paths[f"{path}/{{tool_id}}{_AUDIT}"] = {"get": _documented_audit()}
     return paths
+
+
+def _documented_audit() -> JsonObject:
+    documented = _documented(_Route("GET", "", _audit, _AUDIT_SUMMARY, {}, (_IN_PATH, _SINCE)))
+    lines = {"schema": {"type": "string"}}
+    documented["responses"]["200"]["content"] = {TEXT: lines}
+    return documented
 
 
 def _documented(route: _Route) -> JsonObject:
@@ -165,6 +178,24 @@ def _show(tool_id: str) -> Response:
     return jsonify(ask(registry.get_registered_tool, tool_id=tool_id).entry)
 
 
+def _show_or_audit(tool_id: str) -> Response:
+    """Return the entry of a tool; of an id that ends with ``/audit`` and is not registered, what was done with the tool."""
+    audited = tool_id.removesuffix(_AUDIT)
+    if audited in {"", tool_id}:
+        return _show(tool_id)
+    # An id may end in this way too.  The registered one comes first, so that each entry can be read.
+    try:
+        return _show(tool_id)
+    except ToolNotFoundError:
+        return _audit(audited)
+
+
+def _audit(tool_id: str) -> Response:
+    fields = {name: text for name, text in single(request.args).items() if name == "since"}
+    # Also of a tool that was removed: what was done with it remains.
+    return send(ask(audit.export_audit, tool_id=registry.full_id(tool_id), **fields))
+
+
 def _replace(tool_id: str) -> Response:
     tool = ask(registry.replace_registered_tool, tool_id=tool_id, entry=json_object())
     return jsonify(tool.entry)
@@ -185,10 +216,13 @@ def _remove_named() -> Response:
 _ROUTES = (
     _Route("GET", "", _list, "List the registered tools.", _LIST, (_PROTOCOL,)),
     _Route("POST", "", _register, "Register a tool.", _ENTRY, status=_CREATED, sends=True),
-    _Route("GET", _OF_TOOL, _show, "Return a registered tool.", _ENTRY, (_IN_PATH,)),
+    _Route("GET", _OF_TOOL, _show_or_audit, "Return a registered tool.", _ENTRY, (_IN_PATH,)),
     _Route("PUT", _OF_TOOL, _replace, "Replace the entry of a registered tool.", _ENTRY, (_IN_PATH,), sends=True),
     _Route("DELETE", _OF_TOOL, _remove, "Remove a registered tool.", _REMOVED, (_IN_PATH,)),
 )  # fmt: skip
+_AUDIT_SUMMARY = (
+    "Export the calls of a registered tool, their approvals and refusals, as JSON lines."
+)
 _REMOVE_NAMED = _Route(
     "DELETE",
     "",
