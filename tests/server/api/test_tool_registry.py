@@ -1,12 +1,15 @@
 """The tool registry at ``/v1/tools``: the routes and answers of Starfly's registry, and errors of two fields."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 from werkzeug.test import TestResponse
 
-from tests.api_client import BEARER, HOME, Api
+from tests.api_client import BEARER, HOME, Api, configure
+from tests.operations_client import Operations
 
 EXAMPLE = {
     "tool_id": "example",
@@ -109,3 +112,36 @@ def test_one_of_several_equal_requests_registers_the_tool(api: Api) -> None:
     assert first.status_code == 201
     for one in others:
         refused(one, 409, "tool_exists")
+
+
+def test_who_did_what_with_a_tool_is_for_admins_also_after_it_was_removed(root: Path) -> None:
+    configure(
+        root,
+        """
+        default_role: owner
+        roles:
+          owner: {admin: true}
+          agent: {allow: ["app-builder.*"]}
+        """,
+    )
+    Operations(root)("create_chat", chat_id="c1")
+    api, agent = Api.of(root), Api.of(root, "agent")
+    for tool_id in ("com.example/w", "com.example/v"):
+        assert ask(api, "POST", "/v1/tools", {"tool_id": tool_id, "name": "W"}).status_code == 201
+        tool = api.get("get_registered_tool", tool_id=tool_id)["tool"]
+        agent.tell("call_tool", chat_id="c1", tool_id=tool)
+    path = "/v1/tools/com.example/w/audit"
+    answer = ask(api, "GET", path)
+    (event,) = map(json.loads, answer.get_data().splitlines())
+    assert answer.mimetype == "text/plain"
+    assert (event["kind"], event["decision"], event["role"]) == ("decision", "hidden", "agent")
+
+    assert ask(api, "GET", "/v1/mcp/tools/com.example/w/audit").get_data() == answer.get_data()
+    assert ask(api, "GET", f"{path}?since=2999-01-01T00:00:00Z").get_data() == b""
+    refused(ask(api, "GET", f"{path}?since=soon"), 400, "invalid_request")
+    for unknown in (path, "/v1/tools/nothing/audit"):
+        refused(ask(agent, "GET", unknown), 403, "forbidden")
+    assert ask(api, "DELETE", "/v1/tools/com.example/w").status_code == 200
+    assert ask(api, "GET", path).get_data() == answer.get_data()
+    ask(api, "POST", "/v1/tools", {"tool_id": "com.example/w/audit", "name": "Of this id"})
+    assert ask(api, "GET", path).get_json()["name"] == "Of this id"
