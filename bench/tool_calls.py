@@ -16,6 +16,7 @@ busy machine is busy for both; figures are medians in milliseconds.
   back, run, saved, committed and in the index; compared with the isolated call.  It is made as the server
   makes it, with the watch, and as a command does, which scans every file twice.  It waits for the
   disk a dozen times, unless ``--durability fast`` leaves that to the system.
+- *signed call*: the same call with ``audit.sign_key``, compared with the call without it.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ import contextlib
 import importlib.util
 import json
 import random
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.workspaces import make_files, path_of
 from covalt_git.calls.engine import CallRequest
+from covalt_git.models.project_config import CommitKey
 from covalt_git.models.tool_properties import Limits
 from covalt_git.project import Project
 from covalt_git.runtime import sandbox_levels
@@ -263,12 +266,36 @@ def recorded(bench: Bench, rounds: int) -> Iterator[Pair]:
             yield others, seconds(lambda number=number: call(number))
 
 
+def signed(bench: Bench, rounds: int) -> Iterator[Pair]:
+    """Yield what a call takes without and with ``audit.sign_key``; each opens the chat, as a request does."""
+    if shutil.which("ssh-keygen") is None:
+        raise SkippedError("there is no ssh-keygen")
+    key = bench.root.parent / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    unsigned = Project.open(bench.root)
+    workspace = unsigned.config.workspace.with_commit_key(CommitKey(bench.root, str(key), True))
+    config = unsigned.config.model_copy(update={"workspace": workspace})
+    projects = (unsigned, replace(unsigned, config=config))
+
+    def call(project: Project, number: int) -> None:
+        with project.chats.open("c1") as chat:
+            args = {"path": path_of(number % 1000), "text": f"text {number}\n"}
+            outcome = project.engine().call(chat, CallRequest("bench:edit", args))
+            assert outcome.call.status == "success", outcome
+
+    for number in range(rounds + 4):
+        pair = tuple(seconds(lambda of=of, number=number: call(of, number)) for of in projects)
+        if number >= 4:
+            yield pair[0], pair[1]
+
+
 ROWS = (
     Row("warm round trip", "mcp low-level, stdio", 1.2, 200, round_trip),
     Row("isolated call, tool imported", "python -c 'import pydantic'", 0.05, 60, isolated),
     Row("sandbox, warm", "level process", 5, 100, warm_sandbox, is_difference=True),
     Row("sandbox, cold", "level process", 25, 40, cold_sandbox, is_difference=True),
     Row("recorded call, 1,000 files", "isolated call", 3, 40, recorded),
+    Row("signed call", "unsigned call", 1.1, 60, signed),
 )
 
 
