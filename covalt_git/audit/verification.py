@@ -20,7 +20,6 @@ from covalt_git.credentials.ssh_signatures import SshSignature
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import parents_first
 from covalt_git.git_store.objects import (
-    BrokenStoreError,
     decode_commit,
     is_object_id,
     split_signature,
@@ -57,8 +56,8 @@ class Verified(NamedTuple):
     misfit: Misfit | None = None
 
 
-class _MisfitError(Exception):
-    """Why a commit does not fit."""
+class _MisfitError(CovaltError):
+    """A commit, or the list of foreign commits, does not fit."""
 
 
 def verify_chat(chat: ChatStore, is_trusted: IsTrusted) -> Verified:
@@ -81,48 +80,44 @@ class _Verification:
         self.foreign: frozenset[str] = frozenset()
         self.after_signed: set[str] = set()
         self.first_signed_at = ""
-        self.counts = {"signed": 0, "unsigned": 0, "foreign": 0}
+        self.verified = Verified()
 
     def run(self) -> Verified:
         chat = self.chat
-        tips = [*chat.store.refs(HEADS).values(), *chat.store.refs(DELETED).values()]
         parents: dict[str, tuple[str, ...]] = {}
-        waiting = [*tips]
+        waiting = [*chat.store.refs(HEADS).values(), *chat.store.refs(DELETED).values()]
         while waiting:
             oid = waiting.pop()
             if oid in parents:
                 continue
             try:
                 parents[oid] = self._commit(oid)[1].parents
-            except (_MisfitError, BrokenStoreError) as error:
-                return self._result(oid, str(error))
+            except CovaltError as error:
+                return self._misfit(oid, error.message)
             waiting += parents[oid]
-        try:
-            self._read_foreign()
-        except _MisfitError as error:
-            return Verified(misfit=Misfit("", str(error)))
+        self._read_foreign()
         self.approvals = {approval.execution_id: approval for approval in chat.approvals()}
         unsigned: list[tuple[str, str]] = []
         for oid in parents_first(parents):
             try:
                 at = self._check(oid, parents[oid])
-            except (_MisfitError, CovaltError) as error:
-                return self._result(oid, str(error))
+            except CovaltError as error:
+                return self._misfit(oid, error.message)
             if at is not None:
                 unsigned.append((at, oid))
         # On another branch than the signed ones: it is not above one, but its own record says that it is later.
         late = [row for row in unsigned if self.first_signed_at and row[0] > self.first_signed_at]
         if late:
-            return self._result(
+            return self._misfit(
                 min(late)[1], "it is not signed, and earlier commits of the chat are"
             )
-        return Verified(**self.counts)
+        return self.verified
 
-    def _result(self, oid: str, why: str) -> Verified:
+    def _misfit(self, oid: str, why: str) -> Verified:
         record_id = None
-        with suppress(_MisfitError, CovaltError):
+        with suppress(CovaltError):
             record_id = commits.source_ref(self._commit(oid)[1].message)
-        return Verified(**self.counts, misfit=Misfit(oid, why, record_id))
+        return self.verified._replace(misfit=Misfit(oid, why, record_id))
 
     def _commit(self, oid: str) -> tuple[bytes, CommitObject]:
         # The store compares the content of an object with its id.
@@ -134,17 +129,10 @@ class _Verification:
 
     def _read_foreign(self) -> None:
         at = self.chat.store.read_ref(commits.FOREIGN)
-        lines = (
-            []
-            if at is None
-            else self.chat.store.read_blob(at).decode("ascii", "replace").split("\n")
-        )
-        listed = lines[:-1]
-        if (
-            listed != sorted(set(listed))
-            or not all(map(is_object_id, listed))
-            or lines[-1:] not in ([], [""])
-        ):
+        text = b"" if at is None else self.chat.store.read_blob(at)
+        listed = text.decode("ascii", "replace").splitlines()
+        as_written = "".join(f"{oid}\n" for oid in sorted({*listed})).encode()
+        if text != as_written or not all(map(is_object_id, listed)):
             raise _MisfitError(f"the list of foreign commits, {commits.FOREIGN}, was altered")
         self.foreign = frozenset(listed)
 
@@ -156,7 +144,7 @@ class _Verification:
             self.after_signed.add(oid)
         # A commit by git alone does not look like a record; it is never in the list, and counts as foreign.
         if oid in self.foreign or not commits.looks_like_record(commit.message):
-            self.counts["foreign"] += 1
+            self.verified = self.verified._replace(foreign=self.verified.foreign + 1)
             return None
         payload, armored = split_signature(content, self.format)
         if armored:
@@ -166,11 +154,11 @@ class _Verification:
             raise _MisfitError(
                 "it is not signed, and a commit before it is; if it was pushed, it is not in the list of foreign commits"
             )
-        at = self._check_record(oid, commit)
+        at = self._check_record(oid, commit, is_signed=bool(armored))
         if not armored:
-            self.counts["unsigned"] += 1
+            self.verified = self.verified._replace(unsigned=self.verified.unsigned + 1)
             return at
-        self.counts["signed"] += 1
+        self.verified = self.verified._replace(signed=self.verified.signed + 1)
         self.first_signed_at = min(self.first_signed_at or at, at)
         return None
 
@@ -187,7 +175,7 @@ class _Verification:
                 f"it is signed with the key {signature.fingerprint}, which is not trusted"
             )
 
-    def _check_record(self, oid: str, commit: CommitObject) -> str:
+    def _check_record(self, oid: str, commit: CommitObject, *, is_signed: bool) -> str:
         """Check the record of a commit of this chat; return its time."""
         manifest = self.chat.outline(oid)
         if manifest.source == "push":
@@ -213,7 +201,8 @@ class _Verification:
             reviewed = (approval.call_id, approval.tool_id, approval.args_digest)
             if reviewed != (record.id, call.tool_id, digest_of(call.args)):
                 raise _MisfitError("its arguments are not those of its approval")
-        return record.at
+        # An unsigned call may have begun before the key was configured, and ended after that.
+        return record.at if call is None or is_signed else call.started_at
 
 
 def _trailers(message: str) -> dict[str, str]:
