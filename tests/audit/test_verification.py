@@ -14,6 +14,7 @@ from covalt_git.audit.trusted_keys import TrustedKeys
 from covalt_git.audit.verification import Verified, verify_chat
 from covalt_git.credentials.ssh_signatures import SigningKey
 from covalt_git.git_store.objects import split_signature
+from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import APPROVALS, put_stored
 from tests.calls.conftest import World, make_world
@@ -21,7 +22,8 @@ from tests.examples import examples
 from tests.operations_client import Operations
 from tests.security.test_foreign_commits import Eve, forged, head
 from tests.ssh_keys import Key, make_key
-from tests.workspaces.stores import git
+from tests.workspaces import old_chats
+from tests.workspaces.stores import git, open_chats
 
 LARGE = "x" * 20_000
 UNSIGNED, SIGNED = 2, 6
@@ -288,6 +290,15 @@ def test_a_missing_object_is_named(history: History, tmp_path: Path) -> None:
     misfit = copy.verify().misfit
     assert misfit is not None
     assert misfit.commit == gone
+
+
+@pytest.mark.parametrize("name", old_chats.EXPECTED)
+def test_a_chat_of_version_0_1_fits(tmp_path: Path, name: str) -> None:
+    old_chats.unpack(name, tmp_path)
+    with open_chats(tmp_path, WorkspaceConfig()).open("c1") as chat:
+        verified = verify_chat(chat, TrustedKeys({}).is_trusted)
+    assert verified.misfit is None
+    assert verified.unsigned > 0
 
 
 def test_keys_are_trusted_only_at_the_times_of_their_lines(history: History) -> None:

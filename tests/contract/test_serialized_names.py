@@ -21,6 +21,7 @@ from covalt_git.manifests.published_schemas import NAMES, schema_text
 from covalt_git.models.base import StrictModel
 from covalt_git.models.calls import Approval, FileReference, PendingCall
 from covalt_git.models.commit_record import CommitRecord
+from covalt_git.models.decisions import DecisionRecord
 from covalt_git.models.sources.tool_lock import ToolLock
 from covalt_git.models.tool import Tool
 from covalt_git.operations.calls.call_batch import BatchLine
@@ -48,6 +49,7 @@ STORED: dict[str, type[StrictModel]] = {
     "approval": Approval,
     "batch line": BatchLine,
     "call": PendingCall,
+    "decision": DecisionRecord,
     "chat": AboutChat,
     "checkout journal": Journal,
     "commit": CommitRecord,

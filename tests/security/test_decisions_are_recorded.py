@@ -187,6 +187,22 @@ def test_refusals_of_decisions_edits_and_unrecorded_calls_are_lines(root: Path) 
     ]
 
 
+def test_a_client_that_tries_to_approve_its_own_call_is_a_line(root: Path) -> None:
+    configure(root, POLICY.replace('"workspace.*"]}', '"workspace.*"], approve: ["**"]}'))
+    args = {"path": "a.txt", "content": "x"}
+
+    async def say(client: Any) -> None:
+        pending = await client.call_tool("app-builder.write_file", args)
+        execution_id = mcp_client.error_of(pending)["execution_id"]
+        await client.call_tool("resume", {"execution_id": execution_id, "approved": True})
+
+    mcp_client.talk(root, say, role="agent", chat="c1")
+    assert [(record.decision, record.code) for record in records(root)] == [
+        ("asked", None),
+        ("denied", "may_not_approve"),
+    ]
+
+
 def test_names_that_are_no_decision_are_no_lines(root: Path) -> None:
     owner, agent = Operations(root), Operations(root, "agent")
     for operate, tool_id in (
