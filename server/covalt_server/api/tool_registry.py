@@ -58,7 +58,6 @@ _IN_PATH = {
     "schema": {"type": "string", "minLength": 1},
 }
 _OF_TOOL = "/<path:tool_id>"
-_AUDIT = "/audit"
 _SINCE = {"name": "since", "in": "query", "schema": {"type": "string", "format": "date-time"}}
 
 
@@ -73,6 +72,7 @@ class _Route(NamedTuple):
     parameters: tuple[JsonObject, ...] = ()
     status: int = 200
     sends: bool = False
+    media: str = "application/json"
 
 
 def install(app: Flask) -> None:
@@ -125,26 +125,17 @@ def documented_paths() -> JsonObject:
     for path, route in _routes():
         documented = path.replace(_OF_TOOL, "/{tool_id}")
         paths.setdefault(documented, {})[route.method.lower()] = _documented(route)
-    for path in PATHS:
-        paths[f"{path}/{{tool_id}}{_AUDIT}"] = {"get": _documented_audit()}
     return paths
 
 
-def _documented_audit() -> JsonObject:
-    documented = _documented(_Route("GET", "", _audit, _AUDIT_SUMMARY, {}, (_IN_PATH, _SINCE)))
-    lines = {"schema": {"type": "string"}}
-    documented["responses"]["200"]["content"] = {TEXT: lines}
-    return documented
-
-
 def _documented(route: _Route) -> JsonObject:
-    def answer(status: int, schema: JsonObject) -> JsonObject:
-        content = {"application/json": {"schema": schema}}
+    def answer(status: int, schema: JsonObject, media: str = "application/json") -> JsonObject:
+        content = {media: {"schema": schema}}
         return {str(status): {"description": phrase(status), "content": content}}
 
     operation: JsonObject = {
         "summary": route.summary,
-        "responses": answer(route.status, route.schema),
+        "responses": answer(route.status, route.schema, route.media),
     }
     refused = {*REFUSALS, *TROUBLE}
     if route.sends:
@@ -178,19 +169,13 @@ def _show(tool_id: str) -> Response:
     return jsonify(ask(registry.get_registered_tool, tool_id=tool_id).entry)
 
 
-def _show_or_audit(tool_id: str) -> Response:
-    """Return the entry of a tool; of an id that ends with ``/audit`` and is not registered, what was done with the tool."""
-    audited = tool_id.removesuffix(_AUDIT)
-    if audited in {"", tool_id}:
-        return _show(tool_id)
-    # An id may end in this way too.  The registered one comes first, so that each entry can be read.
-    try:
-        return _show(tool_id)
-    except ToolNotFoundError:
-        return _audit(audited)
-
-
 def _audit(tool_id: str) -> Response:
+    """Return what was done with a tool, or the entry of a tool whose id ends with ``/audit``."""
+    # So that each entry can be read, the registered id comes first.
+    try:
+        return _show(f"{tool_id}/audit")
+    except ToolNotFoundError:
+        pass
     fields = {name: text for name, text in single(request.args).items() if name == "since"}
     # Also of a tool that was removed: what was done with it remains.
     return send(ask(audit.export_audit, tool_id=registry.full_id(tool_id), **fields))
@@ -216,13 +201,11 @@ def _remove_named() -> Response:
 _ROUTES = (
     _Route("GET", "", _list, "List the registered tools.", _LIST, (_PROTOCOL,)),
     _Route("POST", "", _register, "Register a tool.", _ENTRY, status=_CREATED, sends=True),
-    _Route("GET", _OF_TOOL, _show_or_audit, "Return a registered tool.", _ENTRY, (_IN_PATH,)),
+    _Route("GET", _OF_TOOL, _show, "Return a registered tool.", _ENTRY, (_IN_PATH,)),
     _Route("PUT", _OF_TOOL, _replace, "Replace the entry of a registered tool.", _ENTRY, (_IN_PATH,), sends=True),
+    _Route("GET", f"{_OF_TOOL}/audit", _audit, "Export the calls of a registered tool, their approvals and refusals, as JSON lines.", {"type": "string"}, (_IN_PATH, _SINCE), media=TEXT),
     _Route("DELETE", _OF_TOOL, _remove, "Remove a registered tool.", _REMOVED, (_IN_PATH,)),
 )  # fmt: skip
-_AUDIT_SUMMARY = (
-    "Export the calls of a registered tool, their approvals and refusals, as JSON lines."
-)
 _REMOVE_NAMED = _Route(
     "DELETE",
     "",

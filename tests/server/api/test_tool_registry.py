@@ -145,3 +145,5 @@ def test_who_did_what_with_a_tool_is_for_admins_also_after_it_was_removed(root: 
     assert ask(api, "GET", path).get_data() == answer.get_data()
     ask(api, "POST", "/v1/tools", {"tool_id": "com.example/w/audit", "name": "Of this id"})
     assert ask(api, "GET", path).get_json()["name"] == "Of this id"
+    assert ask(api, "PUT", path, {"name": "Changed"}).get_json()["name"] == "Changed"
+    assert ask(api, "DELETE", path).get_json()["tool_id"] == "com.example/w/audit"
