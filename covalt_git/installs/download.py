@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
+from covalt_git.credentials.ssh_signatures import MAX_SIGNATURE
 from covalt_git.http_client.public_download import public_answer, status_error
-from covalt_git.installs.signatures import MAX_SIGNATURE, SUFFIX
+from covalt_git.installs.signatures import SUFFIX
 
 _ACCEPT = "application/zip, application/octet-stream, */*"
 _FOUND = 200

@@ -11,13 +11,14 @@ from pydantic import Field
 
 from covalt_git.access import confirmation
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
+from covalt_git.credentials.ssh_signatures import MAX_SIGNATURE
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.grants.plans import requested_grants
 from covalt_git.grants.requested import requested, variable_base_urls
 from covalt_git.grants.status import missing_grants
 from covalt_git.installs import importing, uninstall, updating
 from covalt_git.installs.pending_imports import Bundle
-from covalt_git.installs.signatures import MAX_SIGNATURE, UnknownSignerError, verify
+from covalt_git.installs.signatures import UnknownSignerError, verify
 from covalt_git.installs.three_way import UpdateStep
 from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError

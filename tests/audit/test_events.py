@@ -35,7 +35,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     world = make_world(tmp_path_factory.mktemp("events") / "project")
     world.configure(ROLES)
     agent = Operations(world.root, "agent")
-    world.call("add", **LARGE)
+    world.call("add", text=LARGE["text"])
     denied = world.ask(text=CANARY, role="agent")
     agent.error("call_tool", chat_id="c1", tool_id="workspace:restore", args={"manifest": CANARY})
     Operations(world.root)("deny_call", execution_id=denied, reason="not today")

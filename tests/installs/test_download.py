@@ -8,10 +8,10 @@ import pytest
 from werkzeug.wrappers import Request, Response
 
 from covalt_git.bundles.archive_reader import MAX_ARCHIVE
+from covalt_git.credentials.ssh_signatures import MAX_SIGNATURE
 from covalt_git.errors import CovaltError
 from covalt_git.installs import download
 from covalt_git.installs.importing import import_toolset
-from covalt_git.installs.signatures import MAX_SIGNATURE
 from covalt_git.toolsets.toolset import read_toolset
 from tests.installs.hostile_bundles import GOOD, archive
 from tests.ssh_keys import make_key
