@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.conversations import commit_names
 from covalt_git.errors import UnknownNameError
-from covalt_git.index import chat_rows, content_facts
+from covalt_git.index import chat_rows, chat_search, content_facts, file_rows
 from covalt_git.index.content_facts import LineCounts
 from covalt_git.index.history import (
     ALL_BRANCHES,
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from covalt_git.index.chat_rows import Damaged
+    from covalt_git.index.chat_search import SearchedTexts, TextMatch
     from covalt_git.index.content_facts import Blob
+    from covalt_git.index.search_words import Query
     from covalt_git.index.synced_index import Result, Value
     from covalt_git.json_values import JsonObject
     from covalt_git.workspaces.chat import ChatStore
@@ -410,6 +412,45 @@ class ChatQueries(SyncedIndex):
     def blobs(self, chat: ChatStore, oids: Collection[str]) -> dict[str, Blob]:
         """Return the content hashes and sizes of a chat's files, by git blob id."""
         return self.with_recovery(lambda: content_facts.blobs(self.connection, chat, oids))
+
+    # Search
+
+    def sync_files(self, *, limit: int | None = file_rows.MOST_NEW_FILES) -> None:
+        """Update the files of active branches that are searched, at most ``limit`` of them; sync the chats first."""
+        self.with_recovery(
+            lambda: file_rows.sync_files(
+                self.connection, self.chats, limit=limit, on_progress=self.on_progress
+            )
+        )
+
+    def search_texts(
+        self,
+        texts: SearchedTexts,
+        query: Query,
+        is_wanted: Callable[[TextMatch], bool],
+        limit: int,
+    ) -> list[TextMatch]:
+        """Return at most ``limit`` rows that match a query, as :func:`.chat_search.find` does."""
+        return self.with_recovery(
+            lambda: chat_search.find(self.connection, texts, query, is_wanted, limit)
+        )
+
+    def titles(self) -> list[tuple[str, str, str]]:
+        """Return the id, title and creation time of each chat, newest first."""
+        query = "SELECT id, title, created_at FROM chats ORDER BY created_at DESC, id"
+        return self.read(query, convert=tuple)
+
+    def unsearched_files(self) -> list[tuple[str, str, int]]:
+        """Return the chat, the reason and the number of files whose text is not searched."""
+        return self.read(
+            """
+            SELECT chat_id, reason, count(*) FROM active_files WHERE reason IS NOT NULL
+            GROUP BY chat_id, reason
+            UNION ALL SELECT chat_id, 'pending', pending FROM active_trees WHERE pending
+            UNION ALL SELECT chat_id, 'full', left_out FROM active_trees WHERE left_out
+            """,
+            convert=tuple,
+        )
 
     def _counted(self, chat_id: str, rows: list[HistoryRow]) -> list[HistoryRow]:
         """Return rows of a chat's history with the numbers of their changed lines."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.index.database import DamagedError, Row, as_text, put, transaction
+from covalt_git.index.text_rows import put_call, put_message
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import main_argument
 from covalt_git.system.fork_pool import ignore_progress
@@ -257,6 +258,8 @@ def _write_manifest(
             "generation": position.generation,
         },
     )
+    if is_message and manifest.record.message is not None:
+        put_message(connection, manifest)
     call = manifest.tool_call
     if call is not None and not _is_copy(connection, call, position):
         _write_call(connection, call)
@@ -279,7 +282,7 @@ def _write_call(connection: sqlite3.Connection, call: ToolCall) -> None:
     row = {**call.as_json(), "object": main_argument(call.tool_id, call.args)}
     for name in ("args", "result", "render_plan"):
         row[name] = None if row[name] is None else as_text(row[name])
-    put(connection, "tool_calls", row)
+    put_call(connection, row)
 
 
 def _write_open_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 import zlib
 from pathlib import Path
@@ -22,6 +23,10 @@ SCHEMA = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 # A new release can fill the same tables in another way.  SQLite stores the version in a signed integer of 32 bits.
 VERSION = zlib.crc32(f"{__version__}\n{SCHEMA}".encode()) & 0x7FFFFFFF
 """Version in the file's ``user_version``; a file of another schema or release is rebuilt."""
+
+_VIRTUAL = re.compile(
+    r"^CREATE (?=TRIGGER|VIRTUAL)(?:VIRTUAL )?(?P<kind>TRIGGER|TABLE) (?P<name>\w+)", re.MULTILINE
+)
 
 BUSY_TIMEOUT_S = 30.0
 
@@ -162,8 +167,18 @@ def empty(connection: sqlite3.Connection) -> None:
 
     The file remains, because other processes may have it open.
     """
+    # The words of a search would be deleted row by row, by a trigger for each, and each text be split again.
+    virtual = [
+        (statement, match)
+        for statement in _statements(SCHEMA)
+        if (match := _VIRTUAL.search(statement))
+    ]
+    for _, match in virtual:
+        connection.execute(f"DROP {match['kind']} {match['name']}")
     for name in tables(connection):
         connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - names of our schema
+    for statement, _ in virtual:
+        connection.execute(statement)
 
 
 def tables(connection: sqlite3.Connection, kind: str = "table") -> list[str]:

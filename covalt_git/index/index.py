@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from covalt_git.index import chat_rows, database
+from covalt_git.index import chat_rows, database, file_rows
 from covalt_git.index.chat_queries import ChatQueries
 from covalt_git.index.tool_queries import ToolQueries
 
@@ -35,4 +35,6 @@ class Index(ToolQueries, ChatQueries):
 
     def _synchronize(self) -> list[Damaged]:
         ToolQueries.synchronize(self)
-        return chat_rows.sync_chats(self.connection, self.chats, self.on_progress)
+        damaged = chat_rows.sync_chats(self.connection, self.chats, self.on_progress)
+        file_rows.sync_files(self.connection, self.chats, on_progress=self.on_progress)
+        return damaged

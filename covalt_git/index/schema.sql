@@ -210,6 +210,42 @@ CREATE TABLE approvals (
     PRIMARY KEY (chat_id, execution_id)
 ) STRICT, WITHOUT ROWID;
 
+-- + Words of messages, of the arguments of calls, and of files: see search_words.py.  The row ids of messages and
+-- calls begin with their times, so that the newest are found first, however the index was built.
+CREATE TABLE message_texts (
+    id          INTEGER PRIMARY KEY,
+    chat_id     TEXT NOT NULL,
+    manifest_id TEXT NOT NULL,
+    UNIQUE (chat_id, manifest_id),
+    FOREIGN KEY (chat_id, manifest_id) REFERENCES workspace_manifests (chat_id, id) ON DELETE CASCADE
+) STRICT;
+CREATE VIRTUAL TABLE message_words USING fts5 (words, tokenize = 'ascii');
+CREATE VIRTUAL TABLE argument_words USING fts5 (words, tokenize = 'ascii');
+
+-- + Files of the active branch of each chat, updated by searches only: see file_rows.py.
+CREATE TABLE active_files (
+    id         INTEGER PRIMARY KEY,
+    chat_id    TEXT NOT NULL,
+    path       TEXT NOT NULL,
+    oid        TEXT NOT NULL,                     -- git blob id
+    content_id INTEGER,                           -- NULL: its text is not indexed
+    reason     TEXT CHECK (reason IN ('binary', 'large', 'full')),  -- why it is not
+    UNIQUE (chat_id, path)
+) STRICT;
+CREATE TABLE active_trees (
+    chat_id  TEXT PRIMARY KEY,
+    tree_id  TEXT,                                -- NULL: files are pending
+    pending  INTEGER NOT NULL,                    -- files that are not indexed yet
+    left_out INTEGER NOT NULL                     -- files over the limit of a chat
+) STRICT, WITHOUT ROWID;
+CREATE TABLE file_contents (
+    id   INTEGER PRIMARY KEY,
+    oid  TEXT NOT NULL UNIQUE,                    -- the same text in several files and chats is indexed once
+    size INTEGER NOT NULL
+) STRICT;
+CREATE VIRTUAL TABLE name_words USING fts5 (words, tokenize = 'ascii');
+CREATE VIRTUAL TABLE content_words USING fts5 (words, tokenize = 'ascii');
+
 CREATE INDEX tools_by_toolset ON tools (toolset_id);
 CREATE INDEX prompts_by_toolset ON toolset_prompts (toolset_id);
 CREATE INDEX resources_by_toolset ON toolset_resources (toolset_id);
@@ -221,6 +257,21 @@ CREATE INDEX messages_by_previous ON workspace_manifests (chat_id, previous_mess
 CREATE INDEX tool_calls_by_start ON tool_calls (chat_id, started_at);
 CREATE INDEX approvals_by_state ON approvals (state, created_at);
 
+CREATE INDEX files_by_content ON active_files (content_id);
+CREATE INDEX files_by_reason ON active_files (chat_id, reason) WHERE reason IS NOT NULL;
+
 CREATE TRIGGER delete_tool_search AFTER DELETE ON tools BEGIN
     DELETE FROM tool_search WHERE rowid = old.rowid;
+END;
+CREATE TRIGGER delete_message_words AFTER DELETE ON message_texts BEGIN
+    DELETE FROM message_words WHERE rowid = old.id;
+END;
+CREATE TRIGGER delete_argument_words AFTER DELETE ON tool_calls BEGIN
+    DELETE FROM argument_words WHERE rowid = old.rowid;
+END;
+CREATE TRIGGER delete_name_words AFTER DELETE ON active_files BEGIN
+    DELETE FROM name_words WHERE rowid = old.id;
+END;
+CREATE TRIGGER delete_content_words AFTER DELETE ON file_contents BEGIN
+    DELETE FROM content_words WHERE rowid = old.id;
 END;

@@ -17,11 +17,20 @@ from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import recover, writing
-from tests.workspaces.stores import FAST, approval_of, call_record, open_chats, pending_call
+from tests.workspaces.stores import (
+    FAST,
+    add_message,
+    approval_of,
+    call_record,
+    open_chats,
+    pending_call,
+)
 
 NOW = "2026-11-20T17:24:00.123Z"
 
-ASKED_FOR = {"blobs", "line_counts"}
+ASKED_FOR = {"blobs", "line_counts"} | {"active_files", "active_trees", "file_contents"}
+"""Tables that are filled when they are asked for; the words of files are compared by tests/index/test_chat_search.py."""
+WORDS_OF_FILES = {"name_words", "content_words"}
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -49,8 +58,19 @@ def dump(file: Path) -> Rows:
         return {
             name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
             for (name,) in names
-            if name not in ASKED_FOR
+            if name not in ASKED_FOR | WORDS_OF_FILES
         }
+
+
+def searched_files(file: Path) -> list[tuple[Any, ...]]:
+    """Return the files of active branches with their words, without row ids, and all words of contents."""
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        query = """
+            SELECT f.chat_id, f.path, f.oid, f.reason, n.words, c.words FROM active_files AS f
+            JOIN name_words AS n ON n.rowid = f.id LEFT JOIN content_words AS c ON c.rowid = f.content_id
+            UNION ALL SELECT '', '', '', '', '', words FROM content_words
+        """
+        return sorted(connection.execute(query).fetchall(), key=repr)
 
 
 def synced(root: Path, file: Path | None = None) -> Rows:
@@ -132,3 +152,5 @@ def make_lively(root: Path) -> None:
     with chats_of(root).new("c2") as chat, writing(chat) as writer:
         (chat.workspace / "notes.md").write_text("# notes\n")
         writer.commit_changes()
+    with chats_of(root).open("c2") as chat:
+        add_message(chat, "Chart the weather")

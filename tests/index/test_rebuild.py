@@ -26,6 +26,7 @@ from tests.index.rows import (
     git,
     open_index,
     push,
+    searched_files,
     synced,
 )
 from tests.workspaces.stores import FUTURE, add_message
@@ -250,4 +251,6 @@ def test_an_updated_index_equals_one_made_anew_after_any_changes(
         rows = synced(root)
 
         assert rows == anew(root, tmp_path / "anew.db"), life.did
+        files = searched_files(root / "data" / "index.db")
+        assert files == searched_files(tmp_path / "anew.db"), life.did
     assert len(set(life.did)) > 8

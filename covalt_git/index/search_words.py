@@ -1,0 +1,189 @@
+"""Words of a text and of a query, and the excerpt of a text that matches a query.
+
+A word is a run of letters and digits, without case and diacritics.  Letters of scripts that are written without spaces are
+words of their own, so that each part of a sentence can be searched.  The tables of FTS5 store these words, and its
+tokenizer ``ascii`` splits them only at spaces.  So SQLite and this module agree, whatever Unicode version SQLite has.
+The tokenizer ``trigram`` would find parts of words, but no Chinese word of two characters, in an index of three times the
+size.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_MOST_LETTERS = 64
+"""Letters of a word that count: longer ones are hashes or encoded data, which would fill the vocabulary."""
+
+_MOST_WORDS = 64
+"""Words of a query that are searched."""
+
+_SHORTEST_PREFIX = 2
+"""Letters from which the last word of a query also means the words that begin with it."""
+
+_BEFORE, _AFTER = 60, 140
+"""Characters of an excerpt before and after the start of the first match."""
+
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Thai, Lao, Burmese, Khmer, kana and Han."""
+
+_ASCII_WORD = re.compile(rf"([0-9a-z]{{1,{_MOST_LETTERS}}})[0-9a-z]*")
+_WORD = re.compile(
+    rf"[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[\u0300-\u036f])*|(?![\W_])[{_UNSPACED}]"
+)
+_ASCII_SIGN = re.compile(r"[\x00-\x2f\x3a-\x60\x7b-\x7f]")
+_QUERY_PART = re.compile(r'"([^"]*)("?)|([^\s"]+)')
+
+
+class Query(NamedTuple):
+    """Phrases, each of at least one word, that a text must have all of.
+
+    With ``is_open``, the last word is still being typed: it also means the words that begin with it.
+    """
+
+    phrases: tuple[tuple[str, ...], ...]
+    is_open: bool
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(word for phrase in self.phrases for word in phrase)
+
+
+class Part(NamedTuple):
+    """A part of an excerpt, and whether it matches the query."""
+
+    text: str
+    match: bool
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, in their order, with repetitions."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    return [word for match in _WORD.finditer(text) if (word := _folded(match[0]))]
+
+
+def parse(text: str) -> Query:
+    """Return the query of a text; all of it is literal, except that quotes join words to a phrase."""
+    phrases: list[tuple[str, ...]] = []
+    is_open, count = False, 0
+    for quoted, closing, bare in _QUERY_PART.findall(text):
+        phrase = tuple(words(quoted or bare))[: _MOST_WORDS - count]
+        if phrase:
+            phrases.append(phrase)
+            count += len(phrase)
+            is_open = not closing and len(phrase[-1]) >= _SHORTEST_PREFIX
+    return Query(tuple(phrases), is_open)
+
+
+def expressions(query: Query) -> Iterator[str]:
+    """Yield the queries of FTS5 for a query, the strictest first; the last one has the rows of all."""
+    if not query.phrases:
+        return
+    if len(query.phrases) > 1:
+        yield _quoted(query.words)
+    exact = [_quoted(phrase) for phrase in query.phrases]
+    yield " AND ".join(exact)
+    if query.is_open:
+        yield " AND ".join([*exact[:-1], f"{exact[-1]} *"])
+
+
+def is_match(query: Query, text: str) -> bool:
+    """Return whether a text has all phrases of a query, as FTS5 decides it for the text's words."""
+    return bool(query.phrases) and all(
+        _has_phrase(_remembered_words(text), phrase, is_open=is_open)
+        for phrase, is_open in _parts(query)
+    )
+
+
+def excerpt(query: Query, text: str) -> tuple[Part, ...]:
+    """Return the part of a text around the first phrase of a query, with all words of the query marked.
+
+    It has no line breaks.  A text without the phrase is cut after its beginning.
+    """
+    at = min((_position(text, *part) for part in _parts(query)), default=len(text))
+    at = 0 if at == len(text) else at
+    start = 0 if at <= _BEFORE else text.find(" ", at - _BEFORE, at) + 1 or at - _BEFORE
+    end = min(len(text), at + _AFTER)
+    parts: list[Part] = [Part("… ", False)] if start else []
+    for match in _WORD.finditer(text, start, end):
+        if _is_marked(query, _folded(match[0])):
+            parts += [Part(text[start : match.start()], False), Part(match[0], True)]
+            start = match.end()
+    parts.append(Part(text[start:end] + (" …" if end < len(text) else ""), False))
+    joined: list[Part] = []
+    for part in parts:
+        # Neighbours without a gap, such as two Han, are one mark.
+        if joined and joined[-1].match == part.match:
+            joined[-1] = Part(joined[-1].text + part.text, part.match)
+        elif part.text:
+            joined.append(part)
+    return tuple(part._replace(text=re.sub(r"\s+", " ", part.text)) for part in joined)
+
+
+def _parts(query: Query) -> list[tuple[tuple[str, ...], bool]]:
+    """Return each phrase of a query, and whether its last word means all words that begin with it."""
+    last = len(query.phrases) - 1
+    return [(phrase, query.is_open and at == last) for at, phrase in enumerate(query.phrases)]
+
+
+def _has_phrase(every: Sequence[str], phrase: tuple[str, ...], *, is_open: bool) -> bool:
+    return any(
+        _is_phrase(every[at : at + len(phrase)], phrase, is_open=is_open)
+        for at in range(len(every) - len(phrase) + 1)
+    )
+
+
+def _is_phrase(some: Sequence[str], phrase: tuple[str, ...], *, is_open: bool) -> bool:
+    if tuple(some[:-1]) != phrase[:-1]:
+        return False
+    return some[-1].startswith(phrase[-1]) if is_open else some[-1] == phrase[-1]
+
+
+def _position(text: str, phrase: tuple[str, ...], is_open: bool) -> int:  # noqa: FBT001 - of a pair
+    """Return the position of the first phrase in a text, or the length of the text."""
+    if text.isascii():
+        # By one expression: the words of a large file, one by one, take longer than the search in the index.
+        pattern = "[^0-9a-z]+".join(map(re.escape, phrase)) + ("" if is_open else "(?![0-9a-z])")
+        found = re.search(f"(?<![0-9a-z]){pattern}", text, re.IGNORECASE)
+        return len(text) if found is None else found.start()
+    some: list[tuple[str, int]] = []
+    for match in _WORD.finditer(text):
+        if folded := _folded(match[0]):
+            some = [*some[-len(phrase) + 1 :], (folded, match.start())][-len(phrase) :]
+            if len(some) == len(phrase) and _is_phrase(
+                [word for word, _ in some], phrase, is_open=is_open
+            ):
+                return some[0][1]
+    return len(text)
+
+
+def _is_marked(query: Query, word: str) -> bool:
+    every = query.words
+    return word in every or (query.is_open and word.startswith(every[-1]))
+
+
+@lru_cache(maxsize=1 << 14)
+def _remembered_words(text: str) -> list[str]:
+    """Return the words of a title or description, which lists compare with each query."""
+    return words(text)
+
+
+@lru_cache(maxsize=1 << 16)
+def _folded(word: str) -> str:
+    """Return a word without case and diacritics, cut after its last letter that counts."""
+    if word.isascii():
+        return word.lower()[:_MOST_LETTERS]
+    split = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", word).casefold())
+    letters = "".join(letter for letter in split if unicodedata.category(letter) != "Mn")
+    return _ASCII_SIGN.sub("", letters.casefold())[:_MOST_LETTERS]
+
+
+def _quoted(phrase: Sequence[str]) -> str:
+    # Without quotes, AND, OR, NOT and NEAR would be operators of FTS5.
+    return f'"{" ".join(phrase)}"'
