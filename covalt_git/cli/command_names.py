@@ -19,6 +19,7 @@ COMMANDS: Final = (
         "authority",
         "chat",
         "call",
+        "search",
     ),
     *("script", "approval", "dev", "serve", "mcp", "token", "index", "doctor"),
 )

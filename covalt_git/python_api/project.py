@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.project_root import find_root
-from covalt_git.operations import audit, tools, toolsets, validation
+from covalt_git.operations import audit, search, tools, toolsets, validation
 from covalt_git.operations.calls import approvals
 from covalt_git.operations.chats import chats
 from covalt_git.operations.formats import conversions
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.errors import Problem
     from covalt_git.operations.audit import AuditVerified
     from covalt_git.operations.formats.conversions import Converted
+    from covalt_git.operations.search import SearchedKind, SearchResults
     from covalt_git.operations.tools import ToolRow
     from covalt_git.operations.toolsets import ToolsetRow
     from covalt_git.python_api.chat import CallResult
@@ -136,6 +137,29 @@ class Project:
             limit: The maximum number of tools, 1 to 100.
         """
         return self._session.perform(tools.search_tools, query=text, limit=limit).tools
+
+    def search(
+        self,
+        text: str,
+        *,
+        kind: SearchedKind | None = None,
+        chat: str | None = None,
+        limit: int = 10,
+    ) -> SearchResults:
+        """Search messages, files of the active branches, arguments of calls, chats, tools and toolsets.
+
+        Args:
+            text: Words that a result has all of, or phrases in quotes; the last word may be a beginning.
+            kind: Only results of this kind.
+            chat: Only messages, files and calls of this chat.
+            limit: The maximum number of results of each kind, 1 to 200.
+
+        Raises:
+            CovaltError: ``unknown_chat``.
+        """
+        return self._session.perform(
+            search.search, query=text, kind=kind, chat_id=chat, limit=limit
+        )
 
     def validate(self) -> tuple[Problem, ...]:
         """Return the problems of all files, in the order of the files; none of their code runs."""

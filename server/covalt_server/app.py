@@ -27,6 +27,7 @@ from covalt_server.pages import (
     live,
     registered_tools,
     scripts,
+    search,
     sources,
     tools,
     toolsets,
@@ -67,6 +68,7 @@ PAGES = (
     workspace.pages,
     approvals.pages,
     scripts.pages,
+    search.pages,
     elicitation.pages,
     artifacts.pages,
 )

@@ -1,16 +1,5 @@
 // Enhancements of all pages, which also work without JavaScript.
 
-// "/" focuses the search field.
-document.addEventListener("keydown", (event) => {
-  const typing = event.target.closest?.("input, textarea, select, [contenteditable], .cm-editor");
-  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || typing) return;
-  const field = document.querySelector("[data-search]");
-  if (!field) return;
-  event.preventDefault();
-  field.focus();
-  field.select();
-});
-
 // Timestamps in the reader's locale and time zone; the exact one is the title.
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const STEPS = [["minute", 60], ["hour", 3600], ["day", 86400], ["week", 604800]];

@@ -21,6 +21,7 @@ PAGES = [
     *("/chats/c1/files/notes.md?view=edit", "/chats/c1/files/hum.wav"),
     *("/chats/c1/merge?branch=idea", "/chats/c1/conflicts"),
     *("/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}"),
+    *("/search", "/search?q=csv", "/search?q=csv&kind=call&chat=c1"),
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
     *("/toolsets", "/toolsets/data-lab", "/toolsets/broken/files/toolset.yaml"),
     *("/toolsets/data-lab/uninstall", "/toolsets/data-lab/sources/new"),
