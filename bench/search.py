@@ -57,9 +57,11 @@ SYLLABLES = (
 
 def vocabulary(chance: random.Random) -> list[str]:
     """Return 20,000 words."""
-    return sorted(
+    words = sorted(
         {"".join(chance.choices(SYLLABLES, k=chance.randint(2, 5))) for _ in range(30_000)}
-    )[:20_000]
+    )
+    chance.shuffle(words)
+    return words[:20_000]
 
 
 def text_of(chance: random.Random, words: list[str]) -> str:

@@ -211,7 +211,8 @@ CREATE TABLE approvals (
 ) STRICT, WITHOUT ROWID;
 
 -- + Words of messages, of the arguments of calls, and of files: see search_words.py.  The row ids of messages and
--- calls begin with their times, so that the newest are found first, however the index was built.
+-- calls begin with their times, so that the newest are found first, however the index was built.  Without the index of
+-- prefixes, all words that begin with two letters would be merged before the first row is found.
 CREATE TABLE message_texts (
     id          INTEGER PRIMARY KEY,
     chat_id     TEXT NOT NULL,
@@ -219,8 +220,8 @@ CREATE TABLE message_texts (
     UNIQUE (chat_id, manifest_id),
     FOREIGN KEY (chat_id, manifest_id) REFERENCES workspace_manifests (chat_id, id) ON DELETE CASCADE
 ) STRICT;
-CREATE VIRTUAL TABLE message_words USING fts5 (words, tokenize = 'ascii');
-CREATE VIRTUAL TABLE argument_words USING fts5 (words, tokenize = 'ascii');
+CREATE VIRTUAL TABLE message_words USING fts5 (words, tokenize = 'ascii', prefix = '2 3');
+CREATE VIRTUAL TABLE argument_words USING fts5 (words, tokenize = 'ascii', prefix = '2 3');
 
 -- + Files of the active branch of each chat, updated by searches only: see file_rows.py.
 CREATE TABLE active_files (
@@ -243,8 +244,8 @@ CREATE TABLE file_contents (
     oid  TEXT NOT NULL UNIQUE,                    -- the same text in several files and chats is indexed once
     size INTEGER NOT NULL
 ) STRICT;
-CREATE VIRTUAL TABLE name_words USING fts5 (words, tokenize = 'ascii');
-CREATE VIRTUAL TABLE content_words USING fts5 (words, tokenize = 'ascii');
+CREATE VIRTUAL TABLE name_words USING fts5 (words, tokenize = 'ascii', prefix = '2 3');
+CREATE VIRTUAL TABLE content_words USING fts5 (words, tokenize = 'ascii', prefix = '2 3');
 
 CREATE INDEX tools_by_toolset ON tools (toolset_id);
 CREATE INDEX prompts_by_toolset ON toolset_prompts (toolset_id);

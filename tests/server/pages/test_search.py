@@ -1,0 +1,73 @@
+"""Page of search results, and the keys of all pages."""
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.api_client import Api
+from tests.server.visitor import Visitor
+
+
+@pytest.fixture
+def garden(api: Api) -> dict[str, str]:
+    """Ids of what a search for "orchid" finds."""
+    api.post("rename_chat", chat_id="c1", title="The orchid garden")
+    message = api.post("add_message", chat_id="c1", text="Is an <b>orchid</b> red?")
+    call = api.call("app-builder:write_file", path="list.txt", content="one orchid")
+    return {"message": message["message_id"], "call": call["id"]}
+
+
+def test_each_result_leads_to_its_place(visitor: Visitor, garden: dict[str, str]) -> None:
+    form = visitor.open("/chats").form("/search")
+    page = visitor.send(form, q="orchid")
+    places = [
+        "/chats/c1#end",
+        f"/chats/c1/messages/{garden['message']}#m-{garden['message']}",
+        "/chats/c1/files/list.txt?at=main",
+        f"/chats/c1/calls/{garden['call']}",
+    ]
+
+    assert page.source.count("<mark>orchid</mark>") == 4
+    assert "<b>orchid" not in page.source
+    assert [link.href for link in page.links if link.href in places] == places
+    for place in places:
+        path, _, anchor = place.partition("#")
+        opened = visitor.open(path)
+        assert opened.status == 200
+        assert not anchor or f'id="{anchor}"' in opened.source
+
+    one_kind = visitor.open("/search?q=orchid&kind=call&chat=c1")
+    assert "<h2>Calls</h2>" in one_kind.source
+    assert "<h2>Files</h2>" not in one_kind.source
+    assert "Nothing has all of these words" in visitor.open("/search?q=tulip").text
+
+
+@pytest.mark.browser
+def test_keys_search_move_and_go(page: Page, garden: dict[str, str]) -> None:
+    field = page.get_by_label("Search everything")
+    page.keyboard.press("/")
+    page.keyboard.type("orchid ?jg")
+    assert field.input_value() == "orchid ?jg"
+    page.keyboard.press("Control+k")
+    page.keyboard.type("orchid\n")
+    page.wait_for_url("**/search?q=orchid")
+
+    page.locator("h1").click()
+    for _ in range(3):
+        page.keyboard.press("j")
+    page.keyboard.press("k")
+    assert page.evaluate("document.activeElement.textContent") == "user"
+    page.keyboard.press("o")
+    page.wait_for_url(f"**/messages/{garden['message']}#m-*")
+
+    dialog = page.get_by_role("dialog", name="Keys")
+    page.keyboard.press("?")
+    assert dialog.is_visible()
+    page.keyboard.press("Escape")
+    assert not dialog.is_visible()
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    page.wait_for_url("**/chats")
+    page.keyboard.press("c")  # without "g" it is no key
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    page.wait_for_url("**/approvals")
