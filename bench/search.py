@@ -7,7 +7,8 @@ about 1 kB.  Searches are performed as the API performs them: the chats are sync
 The words are of four kinds: in most texts, in some, in one, and in none; of one to three words, half with a last word that
 is only begun.
 
-- *p50*, *p95*, *max*: milliseconds of a search of all kinds with 10 results of each; p95 must stay below 50.
+- *p50*, *p95*, *max*: milliseconds of a search of all kinds with 10 results of each; p95 must stay below 50 on a machine
+  that does nothing else; *p95_processor* is the time of the processor, which other work changes little.
 - *rebuild*: seconds of ``index rebuild``, and its size in MB.
 - *first*: seconds of the first search after 1,000 files changed, and *changed* of one after one file changed.
 """
@@ -21,6 +22,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.projects import WORDS, chats_of, make_conversation, make_toolsets
 from covalt_git.git_store.objects import FILE, TreeEntry
@@ -115,11 +117,19 @@ def queries(rounds: int) -> list[str]:
     return made
 
 
-def timed(root: Path, query: str) -> float:
-    start = time.perf_counter()
+class Took(NamedTuple):
+    """Milliseconds of a search: on the clock, and of the processor."""
+
+    clock: float
+    processor: float
+
+
+def timed(root: Path, query: str) -> Took:
+    start, processor = time.perf_counter(), time.process_time()
     with Context.of(Project.cached(root, None)) as context:
         search(context, query=query)
-    return (time.perf_counter() - start) * 1e3
+    ended, processor_ended = time.perf_counter(), time.process_time()
+    return Took((ended - start) * 1e3, (processor_ended - processor) * 1e3)
 
 
 def main() -> None:
@@ -144,14 +154,16 @@ def main() -> None:
         timed(root, "warm")
         took = {query: timed(root, query) for query in queries(asked.rounds)}
         change_files(root, 1)
-        changed = timed(root, "changed")
+        changed = timed(root, "changed").clock
         change_files(root, 1_000)
-        first = timed(root, "changed") / 1e3
-    every = sorted(took.values())
+        first = timed(root, "changed").clock / 1e3
+    every = sorted(one.clock for one in took.values())
+    processor = [one.processor for one in took.values()]
     facts = {
         "p50_ms": statistics.median(every),
         "p95_ms": statistics.quantiles(every, n=20)[-1],
         "max_ms": every[-1],
+        "p95_processor_ms": statistics.quantiles(processor, n=20)[-1],
         "changed_ms": changed,
         "first_s": first,
         "rebuild_s": rebuild,
@@ -162,7 +174,7 @@ def main() -> None:
         return
     print(", ".join(f"{name} {value:,.1f}" for name, value in facts.items()))
     for query in sorted(took, key=took.__getitem__)[-5:]:
-        print(f"  {took[query]:7.1f} ms  {query!r}")
+        print(f"  {took[query].clock:7.1f} ms  {query!r}")
     print("" if facts["p95_ms"] < LIMIT_MS else "TOO SLOW")
 
 

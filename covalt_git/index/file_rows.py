@@ -32,7 +32,7 @@ MOST_FILES = 200_000
 MOST_TOTAL_BYTES = 1 << 30
 """Size of all texts of files in the index; of further files only the names are searched."""
 
-MOST_NEW_FILES = 3_000
+MOST_NEW_FILES = 1_000
 """Number of changed files that one search reads; the next search, or ``index rebuild``, reads the others."""
 
 _BATCH = 500

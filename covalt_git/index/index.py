@@ -25,16 +25,15 @@ class Index(ToolQueries, ChatQueries):
         self.with_recovery(self._rebuild)
 
     def sync(self) -> list[Damaged]:
-        """Update all rows; return the chats with a damaged store, and the errors."""
+        """Update all rows but those of files, which searches read; return the chats with a damaged store, and the errors."""
         return self.with_recovery(self._synchronize)
 
     def _rebuild(self) -> None:
         with database.transaction(self.connection):
             database.empty(self.connection)
             self._synchronize()
+            file_rows.sync_files(self.connection, self.chats, on_progress=self.on_progress)
 
     def _synchronize(self) -> list[Damaged]:
         ToolQueries.synchronize(self)
-        damaged = chat_rows.sync_chats(self.connection, self.chats, self.on_progress)
-        file_rows.sync_files(self.connection, self.chats, on_progress=self.on_progress)
-        return damaged
+        return chat_rows.sync_chats(self.connection, self.chats, self.on_progress)

@@ -76,7 +76,7 @@ class UnsearchedFiles(Result):
 
     reason: Literal["binary", "large", "full", "pending"] = Field(
         description="full: the index has its largest size, or the chat too many files. "
-        "pending: they changed, and the next search or `covalt-git index rebuild` reads them."
+        "pending: more files changed than one search reads; the next search or `covalt-git index rebuild` reads them."
     )
     files: int
 

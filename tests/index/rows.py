@@ -77,6 +77,7 @@ def synced(root: Path, file: Path | None = None) -> Rows:
     """Update the project's index, or another of the same project, and return its rows."""
     with open_index(root, file) as index:
         index.sync()
+        index.sync_files(limit=None)
     return dump(index.path)
 
 

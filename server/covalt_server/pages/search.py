@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from flask import Blueprint, render_template, request, url_for
+from flask import Blueprint, current_app, render_template, request, url_for
 
+from covalt_git.errors import CovaltError
 from covalt_git.operations import search
+from covalt_server import request_context
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
     from covalt_git.operations.search import SearchHit
+    from covalt_git.project import Project
 
 pages = Blueprint("search", __name__)
 
@@ -28,6 +33,29 @@ _OF_KIND = 100
 """Results of a page of one kind."""
 
 
+class PendingFiles:
+    """Thread that reads the files which a search has left pending, so that the next one finds them; one at a time."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def read(self, project: Project) -> None:
+        """Begin to read the pending files of a project, unless they are being read."""
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=_read_files, args=(project,), name="files", daemon=True
+                )
+                self._thread.start()
+
+
+def _read_files(project: Project) -> None:
+    # The next search reports an error.
+    with suppress(CovaltError, OSError), project.chat_index() as index:
+        index.sync_files(limit=None)
+
+
 @pages.get("/search")
 def results() -> str:
     """Show the results of a search by kind, or those of one kind."""
@@ -36,6 +64,9 @@ def results() -> str:
     chat_id = request.args.get("chat") or None
     limit = {} if kind is None else {"limit": _OF_KIND}
     found = ask(search.search, query=query, kind=kind, chat_id=chat_id, **limit)
+    if any(one.reason == "pending" for one in found.unsearched):
+        reader = current_app.config.setdefault("COVALT_PENDING_FILES", PendingFiles())
+        reader.read(request_context.project())
     return render_template(
         "search.html", query=query, kind=kind, chat=chat_id, found=found, kinds=KINDS, link=_link
     )

@@ -3,8 +3,10 @@
 import pytest
 from playwright.sync_api import Page
 
+from covalt_git.index.chat_queries import ChatQueries
 from tests.api_client import Api
 from tests.server.visitor import Visitor
+from tests.settling import until
 
 
 @pytest.fixture
@@ -39,6 +41,16 @@ def test_each_result_leads_to_its_place(visitor: Visitor, garden: dict[str, str]
     assert "<h2>Calls</h2>" in one_kind.source
     assert "<h2>Files</h2>" not in one_kind.source
     assert "Nothing has all of these words" in visitor.open("/search?q=tulip").text
+
+
+def test_the_server_reads_the_files_that_a_search_leaves_pending(
+    visitor: Visitor, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ChatQueries.sync_files, "__kwdefaults__", {"limit": 1})
+    api.upload(*((f"{number}.txt", b"an orchid") for number in range(4)))
+
+    assert "3 files that changed and are read now" in visitor.open("/search?q=orchid").text
+    until(lambda: visitor.open("/search?q=orchid").source.count("<mark>orchid</mark>") == 4)
 
 
 @pytest.mark.browser
