@@ -143,10 +143,10 @@ def _read(
     connection: sqlite3.Connection, chat: ChatStore, changes: Sequence[_Change]
 ) -> Iterator[tuple[str, _Content]]:
     """Yield the contents of new files that the index does not have, by blob id."""
-    known = "SELECT 1 FROM file_contents WHERE oid = ?"
+    has_row = "SELECT 1 FROM file_contents WHERE oid = ?"
     total = connection.execute("SELECT total(size) FROM file_contents").fetchone()[0]
     for oid in dict.fromkeys(file.oid for _, file in changes if file and file.mode != LINK):
-        if connection.execute(known, (oid,)).fetchone() is None:
+        if connection.execute(has_row, (oid,)).fetchone() is None:
             content = _content(chat, oid, MOST_TOTAL_BYTES - total)
             total += content.size
             yield oid, content

@@ -54,7 +54,7 @@ class Query(NamedTuple):
         return tuple(word for phrase in self.phrases for word in phrase)
 
 
-class Part(NamedTuple):
+class MarkedText(NamedTuple):
     """A part of an excerpt, and whether it matches the query."""
 
     text: str
@@ -101,7 +101,7 @@ def is_match(query: Query, text: str) -> bool:
     )
 
 
-def excerpt(query: Query, text: str) -> tuple[Part, ...]:
+def excerpt(query: Query, text: str) -> tuple[MarkedText, ...]:
     """Return the part of a text around the first phrase of a query, with all words of the query marked.
 
     It has no line breaks.  A text without the phrase is cut after its beginning.
@@ -110,17 +110,17 @@ def excerpt(query: Query, text: str) -> tuple[Part, ...]:
     at = 0 if at == len(text) else at
     start = 0 if at <= _BEFORE else text.find(" ", at - _BEFORE, at) + 1 or at - _BEFORE
     end = min(len(text), at + _AFTER)
-    parts: list[Part] = [Part("… ", False)] if start else []
+    parts: list[MarkedText] = [MarkedText("… ", False)] if start else []
     for match in _WORD.finditer(text, start, end):
         if _is_marked(query, _folded(match[0])):
-            parts += [Part(text[start : match.start()], False), Part(match[0], True)]
+            parts += [MarkedText(text[start : match.start()], False), MarkedText(match[0], True)]
             start = match.end()
-    parts.append(Part(text[start:end] + (" …" if end < len(text) else ""), False))
-    joined: list[Part] = []
+    parts.append(MarkedText(text[start:end] + (" …" if end < len(text) else ""), False))
+    joined: list[MarkedText] = []
     for part in parts:
         # Neighbours without a gap, such as two Han, are one mark.
         if joined and joined[-1].match == part.match:
-            joined[-1] = Part(joined[-1].text + part.text, part.match)
+            joined[-1] = MarkedText(joined[-1].text + part.text, part.match)
         elif part.text:
             joined.append(part)
     return tuple(part._replace(text=re.sub(r"\s+", " ", part.text)) for part in joined)
@@ -150,8 +150,8 @@ def _position(text: str, phrase: tuple[str, ...], is_open: bool) -> int:  # noqa
     if text.isascii():
         # By one expression: the words of a large file, one by one, take longer than the search in the index.
         pattern = "[^0-9a-z]+".join(map(re.escape, phrase)) + ("" if is_open else "(?![0-9a-z])")
-        found = re.search(f"(?<![0-9a-z]){pattern}", text, re.IGNORECASE)
-        return len(text) if found is None else found.start()
+        first = re.search(f"(?<![0-9a-z]){pattern}", text, re.IGNORECASE)
+        return len(text) if first is None else first.start()
     some: list[tuple[str, int]] = []
     for match in _WORD.finditer(text):
         if folded := _folded(match[0]):

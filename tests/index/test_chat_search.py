@@ -173,7 +173,7 @@ def paths(index: Index, query: str) -> set[tuple[str, str]]:
     return {
         (match.chat_id, match.id)
         for texts in ("names", "contents")
-        for match in index.search_texts(texts, every, lambda _: True, 99)  # type: ignore[arg-type]
+        for match in index.search_texts(texts, every, lambda _: True, 99)
     }
 
 

@@ -63,12 +63,12 @@ def results() -> str:
     kind = request.args.get("kind") if request.args.get("kind") in KINDS else None
     chat_id = request.args.get("chat") or None
     limit = {} if kind is None else {"limit": _OF_KIND}
-    found = ask(search.search, query=query, kind=kind, chat_id=chat_id, **limit)
-    if any(one.reason == "pending" for one in found.unsearched):
-        reader = current_app.config.setdefault("COVALT_PENDING_FILES", PendingFiles())
+    answer = ask(search.search, query=query, kind=kind, chat_id=chat_id, **limit)
+    if any(files.reason == "pending" for files in answer.unsearched):
+        reader = current_app.extensions.setdefault("pending_files", PendingFiles())
         reader.read(request_context.project())
     return render_template(
-        "search.html", query=query, kind=kind, chat=chat_id, found=found, kinds=KINDS, link=_link
+        "search.html", query=query, kind=kind, chat=chat_id, answer=answer, kinds=KINDS, link=_link
     )
 
 
