@@ -179,9 +179,7 @@ class _Scope:
             return
         index = self.context.toolset_index()
         for tool in self.context.catalog.search(index, self.request.query, limit=self.most):
-            yield self._hit(
-                "tool", tool.tool_id, tool.description, title=f"{tool.name} ({tool.tool_id})"
-            )
+            yield self._hit("tool", tool.tool_id, tool.description, title=tool.name)
 
     def toolsets(self) -> Iterable[SearchHit]:
         if self.request.chat_id is not None:
@@ -192,7 +190,7 @@ class _Scope:
             if is_match(self.query, f"{row['id']}\n{row['name']}\n{row['description']}")
         ]
         for row in rows[: self.most]:
-            title = f"{row['name']} ({row['id']})" if row["name"] else row["id"]
+            title = row["name"] or row["id"]
             yield self._hit("toolset", row["id"], row["description"] or "", title=title)
 
     def unsearched(self) -> Iterable[UnsearchedFiles]:

@@ -134,7 +134,7 @@ class Page(HTMLParser):
             self._texts.append(data)
         if "a" in self._open and self.links:
             self.links[-1].text += data
-        if "button" in self._open and self.forms and self.forms[-1].buttons:
+        if {"button", "form"} <= {*self._open} and self.forms[-1].buttons:
             name, value, words = self.forms[-1].buttons[-1]
             self.forms[-1].buttons[-1] = (name, value, words + data)
 
