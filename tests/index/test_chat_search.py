@@ -199,6 +199,11 @@ def test_files_are_those_of_the_active_branch(root: Path) -> None:
         writer.checkout("main")
     assert search("hello") == {("c1", "b.txt")}
     assert search("goodbye") == search("on idea") == set()
+    with open_index(root) as index:
+        unused = (
+            "SELECT id FROM file_contents WHERE id NOT IN (SELECT content_id FROM active_files)"
+        )
+        assert index.connection.execute(unused).fetchall() == []
 
 
 def test_a_search_reads_a_part_of_many_files_and_counts_the_others(
