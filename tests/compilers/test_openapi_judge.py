@@ -147,7 +147,7 @@ LARGE = 40
 
 @pytest.mark.parametrize(
     "every",
-    [pytest.param(5, id="some"), pytest.param(1, marks=pytest.mark.stress, id="all")],
+    [pytest.param(10, id="some"), pytest.param(1, marks=pytest.mark.stress, id="all")],
 )
 @pytest.mark.parametrize(
     "file",

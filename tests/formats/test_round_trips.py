@@ -151,14 +151,14 @@ def accepted(
 
 
 @pytest.mark.parametrize("source", laws.BOTH_WAYS, ids=lambda one: one.name)
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_an_edited_document_comes_back_as_it_was(source: Format, data: st.DataObject) -> None:
     accepted(laws.check_identity, data, source)
 
 
 @pytest.mark.parametrize("name", ["cjson", "cognipeer", "vscode", "codex", "genai-toolbox"])
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_every_value_is_consumed_carried_or_lost(name: str, data: st.DataObject) -> None:
     accepted(laws.check_all_targets, data, recognition.find_format(name))

@@ -15,6 +15,7 @@ from covalt_git.cli import cli
 from covalt_git.errors import CovaltError
 from covalt_git.models.scripts import lines_of
 from tests.api_client import Api
+from tests.examples import first_of
 from tests.mcp_client import error_of, talk, versions
 from tests.operations_client import Operations
 from tests.scripts.conftest import CONFIG, Scripts
@@ -347,18 +348,22 @@ def by_mcp_in_search_mode(root: Path, role: str) -> tuple[bool, bool, str, str]:
     return talk(root, say, chat="c1", role=role, mode="search")
 
 
-@pytest.mark.parametrize(
-    "face",
-    [by_operations, by_api, by_page, by_command, by_python, by_mcp, by_mcp_in_search_mode],
-)
-@pytest.mark.parametrize("role", ROLES)
+FACES = (by_operations, by_api, by_page, by_command, by_python, by_mcp, by_mcp_in_search_mode)
+ROWS = [(face, role, may) for face in FACES for role, (_, may) in ROLES.items()]
+
+
+# Each face with a role that may and one that may not, and each role: which role may, one function decides for all.
+@pytest.mark.parametrize(("face", "role", "may"), first_of(ROWS, (0, 2), (1,)))
 def test_each_face_lists_finds_reads_and_calls_run_script_for_the_roles_that_may(
-    scripts: Scripts, face: Callable[[Path, str], tuple[bool, bool, str, str]], role: str
+    scripts: Scripts,
+    face: Callable[[Path, str], tuple[bool, bool, str, str]],
+    role: str,
+    *,
+    may: bool,
 ) -> None:
     lines = [f"  {name}: {allowed}" for name, (allowed, _) in ROLES.items()]
     config = "version: 1\nworkspace: {durability: fast}\nroles:\n" + "\n".join(lines) + "\n"
     (scripts.root / "covalt.yaml").write_text(config)
-    may = ROLES[role][1]
     assert face(scripts.root, role) == (VISIBLE if may else HIDDEN)
     # A script that ran is a commit of the chat.
     made = Operations(scripts.root, role="admin")("list_manifests", chat_id="c1")["manifests"]

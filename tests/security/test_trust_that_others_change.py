@@ -21,6 +21,7 @@ from covalt_git.project import Project
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions, trust_folder
+from tests.examples import covering
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -468,10 +469,12 @@ def gift(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "place",
-    ["tokens", "chats/invoices", "chats/new/store.git", "chats/mine/store.git/refs/covalt/a#b"],
+    ("place", "in_folder"),
+    covering(
+        ["tokens", "chats/invoices", "chats/new/store.git", "chats/mine/store.git/refs/covalt/a#b"],
+        [False, True],
+    ),
 )
-@pytest.mark.parametrize("in_folder", [False, True])
 def test_what_a_submodule_leaves_in_data_is_not_used(
     own: Path, gift: Path, tmp_path: Path, place: str, *, in_folder: bool
 ) -> None:
@@ -631,9 +634,10 @@ def test_own_tags_stashes_and_notes_need_no_trust(own: Path, *, collect: bool) -
     assert len(Project.open(own).config.rules) == 1
 
 
-@pytest.mark.parametrize("store", [".hg", ".jj", ".svn"])
-@pytest.mark.parametrize("place", [".", "..", "toolsets/gift"])
-@pytest.mark.parametrize("has_git", [False, True])
+@pytest.mark.parametrize(
+    ("store", "place", "has_git"),
+    covering([".hg", ".jj", ".svn"], [".", "..", "toolsets/gift"], [False, True]),
+)
 def test_a_checkout_of_another_system_needs_trust(
     own: Path, store: str, place: str, *, has_git: bool
 ) -> None:

@@ -83,8 +83,12 @@ def known(used: Api) -> dict[str, list[Any]]:
     }
 
 
-def test_the_document_has_every_route_and_nothing_else(used: Api) -> None:
-    document = used.get("openapi.json")
+@pytest.fixture(scope="module")
+def document(used: Api) -> Any:
+    return used.get("openapi.json")
+
+
+def test_the_document_has_every_route_and_nothing_else(used: Api, document: Any) -> None:
     routes = {
         (rule.rule.replace("<path:", "{").replace("<", "{").replace(">", "}"), method.lower())
         for rule in used.app.url_map.iter_rules()
@@ -99,16 +103,14 @@ def test_the_document_has_every_route_and_nothing_else(used: Api) -> None:
     assert len(of_operations) == len(OPERATIONS) == len({one.name for one in OPERATIONS})
 
 
-def test_every_schema_is_valid_with_its_references(used: Api) -> None:
-    components = used.get("openapi.json")["components"]
+def test_every_schema_is_valid_with_its_references(document: Any) -> None:
+    components = document["components"]
     references = [{"$ref": f"#/components/schemas/{name}"} for name in components["schemas"]]
 
     assert json_schema.schema_problems({"anyOf": references, "components": components}) == []
 
 
-def test_every_operation_has_a_summary_and_its_refusals(used: Api) -> None:
-    document = used.get("openapi.json")
-
+def test_every_operation_has_a_summary_and_its_refusals(document: Any) -> None:
     for path, operations in document["paths"].items():
         for operation in operations.values():
             assert operation["summary"].endswith((".", ":")), path
@@ -121,8 +123,7 @@ def test_every_operation_has_a_summary_and_its_refusals(used: Api) -> None:
             assert "200" in operation["responses"]
 
 
-def test_the_document_has_the_rules_that_requests_obey(used: Api) -> None:
-    document = used.get("openapi.json")
+def test_the_document_has_the_rules_that_requests_obey(document: Any) -> None:
     schemas = document["components"]["schemas"]
 
     assert [rule["required"] for rule in schemas["AddMessage"]["anyOf"]] == [["text"], ["ref"]]
@@ -171,9 +172,9 @@ def test_the_document_has_the_rules_that_requests_obey(used: Api) -> None:
     ],
 )
 def test_a_schema_refuses_what_requests_refuse(
-    used: Api, model: str, refused: dict[str, Any], accepted: dict[str, Any]
+    document: Any, model: str, refused: dict[str, Any], accepted: dict[str, Any]
 ) -> None:
-    components = used.get("openapi.json")["components"]
+    components = document["components"]
     schema = {"$ref": f"#/components/schemas/{model}", "components": components}
 
     def problems(values: dict[str, Any]) -> set[str]:
