@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     from covalt_git.authority.facts import Place
     from covalt_git.authority.project_tools import ProjectTools
     from covalt_git.errors import Problem
+    from covalt_git.json_values import JsonObject
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.policy_tests import PolicyCase
     from covalt_git.models.project_config import ProjectConfig
+
+
+class UnreachedRule(NamedTuple):
+    """A rule that decides about no case: its place, and its position in the file."""
+
+    place: Place
+    position: int
 
 
 class CasesRun(NamedTuple):
@@ -28,7 +36,7 @@ class CasesRun(NamedTuple):
 
     cases: int
     problems: tuple[Problem, ...]
-    unreached: tuple[Place, ...]
+    unreached: tuple[UnreachedRule, ...]
 
 
 def read_cases(root: Path) -> Reading[PolicyTests] | None:
@@ -56,11 +64,23 @@ def run_cases(root: Path, config: Reading[ProjectConfig], tools: ProjectTools) -
             problems += [] if problem is None else [problem]
             reached |= set() if rule is None else {rule}
     unreached = tuple(
-        place_in(config, config.valid.rule_place(position))
+        UnreachedRule(place_in(config, config.valid.rule_place(position)), position)
         for position in range(len(config.valid.rules))
         if position not in reached
     )
     return CasesRun(len(cases), tuple(problems), unreached)
+
+
+def deciding_rules(
+    config: ProjectConfig, tools: ProjectTools, tool_id: str, args: JsonObject
+) -> set[int]:
+    """Return the positions of the rules that decide about a call of any role, because records have no role."""
+    tool = tools.find(tool_id)
+    if tool is None:
+        return set()
+    roles = {*config.roles} or {None}
+    decisions = (policy_decision(config, role, tools.called(tool), args) for role in roles)
+    return {decision.rule for decision in decisions if decision.rule is not None}
 
 
 def _run(

@@ -82,8 +82,12 @@ def test(history: int | None, revision: str | None, other: str | None) -> None:
         raise WrongCallError("--with and --role need --history N")
     answer = ask_to_print(policy.run_policy_tests)
     print_problems(answer.problems, context().root)
-    for place in answer.unreached:
-        output.say(f"{place}: no case reaches this rule")
+    for rule in answer.unreached:
+        subject = "no case reaches"
+        if answer.calls:
+            recorded = output.plural(answer.calls, "recorded call")
+            subject = f"no case and {rule.calls} of {recorded} reach"
+        output.say(f"{rule}: {subject} this rule")
     failed = f", {len(answer.problems)} failed" if answer.problems else ""
     output.say(f"{output.plural(answer.cases, 'case')}{failed}")
     if answer.problems:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
@@ -11,7 +12,7 @@ from covalt_git.access import Principal, decide, has_admin_role
 from covalt_git.access.policy_outcomes import policy_decision, possible_effects
 from covalt_git.authority import read_commit
 from covalt_git.authority.explanation import explain
-from covalt_git.authority.policy_cases import run_cases
+from covalt_git.authority.policy_cases import deciding_rules, run_cases
 from covalt_git.authority.project_tools import ProjectTools
 from covalt_git.errors import Problem
 from covalt_git.manifests.project_config import BrokenConfigError, config_reading
@@ -23,8 +24,12 @@ from covalt_git.trust.permissions import trusted_config
 
 if TYPE_CHECKING:
     from covalt_git.manifests.reading import Reading
+    from covalt_git.models.calls import ToolCall
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.tool import Tool
+
+_MOST_CALLS: Final = 500
+"""Number of recorded calls with which rules are tried or compared."""
 
 
 class ExplainPolicy(Request):
@@ -94,18 +99,27 @@ class ToolRoles(Result):
     roles: tuple[RoleOfTool, ...]
 
 
+class UnreachedPolicyRule(PolicyPlace):
+    """A rule that decides about no case."""
+
+    calls: int = Field(description="Number of the recorded calls that it decides about.")
+
+
 class PolicyTested(Result):
     """Result of the cases of ``policy_tests.yaml``."""
 
     cases: int
     problems: tuple[Problem, ...]
-    unreached: tuple[PolicyPlace, ...] = Field(description="Rules that decide about no case.")
+    unreached: tuple[UnreachedPolicyRule, ...] = Field(
+        description="Rules that decide about no case."
+    )
+    calls: int = Field(description="Number of recorded calls that these rules were tried with.")
 
 
 class ComparePolicy(Request):
     """Request: how many recorded calls to decide about, and by which two versions of the rules."""
 
-    history: int = Field(500, ge=1, le=100_000, description="Number of the last calls.")
+    history: int = Field(_MOST_CALLS, ge=1, le=100_000, description="Number of the last calls.")
     revision: str = Field(
         "HEAD",
         max_length=200,
@@ -227,16 +241,37 @@ def list_tool_roles(context: Context, request: ListToolRoles) -> ToolRoles:
 
 @operation(local=True)
 def run_policy_tests(context: Context, _: EmptyRequest) -> PolicyTested:
-    """Decide about each case of policy_tests.yaml by the files of the project; no tool runs."""
-    reading = _config(context)
-    result = run_cases(context.root, reading, ProjectTools(context.root))
+    """Decide about each case of policy_tests.yaml by the files of the project; no tool runs.
+
+    The rules that no case reaches are tried with the last recorded calls.
+    """
+    reading, tools = _config(context), ProjectTools(context.root)
+    result = run_cases(context.root, reading, tools)
+    calls: list[ToolCall] = []
+    if result.unreached:
+        index = context.chat_index()
+        index.sync_chats()
+        visibility = context.visibility
+        recorded = index.recent_calls(_MOST_CALLS)
+        calls = [call for call in recorded if visibility.sees(call.tool_id)]
+    reached = Counter(
+        position
+        for call in calls
+        for position in deciding_rules(reading.valid, tools, call.tool_id, call.args)
+    )
     return PolicyTested(
         cases=result.cases,
         problems=result.problems,
         unreached=tuple(
-            PolicyPlace(path=place.path, line=place.line, col=place.col)
-            for place in result.unreached
+            UnreachedPolicyRule(
+                path=rule.place.path,
+                line=rule.place.line,
+                col=rule.place.col,
+                calls=reached[rule.position],
+            )
+            for rule in result.unreached
         ),
+        calls=len(calls),
     )
 
 

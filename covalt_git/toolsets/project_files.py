@@ -163,20 +163,20 @@ def _missing_keys(config: Reading[ProjectConfig]) -> Iterator[Problem]:
 def _wide_waivers(
     config: Reading[ProjectConfig], root: Path, toolsets: tuple[CheckedToolset, ...]
 ) -> Iterator[Problem]:
-    """Yield a warning for each pattern that waives approval of commands by their beginning, or of all commands."""
+    """Yield a warning for each pattern that waives approval of commands by parts of them, or of all commands."""
     for position, rule in enumerate(config.value.rules if config.value else ()):
         for path, value in (
             (path, value)
             for path, condition in rule.when.args.items()
             for value in patterns_of(condition)
         ):
-            is_pattern = not rule.requires and isinstance(value, str) and value.endswith("*")
+            is_pattern = not rule.requires and isinstance(value, str) and "*" in value
             if not is_pattern or not _is_for_shell(rule, path, root, toolsets):
                 continue
             message = (
                 "waives approval of every command"
                 if not value.strip("*")
-                else f"{value!r} waives approval by how a command begins: options and files can make it run others"
+                else f"{value!r} waives approval by parts of a command: options and files can make it run others"
             )
             hint = "write the whole command, such as git status, one rule for each"
             assert config.value is not None

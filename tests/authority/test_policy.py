@@ -195,3 +195,15 @@ def test_recorded_calls_that_a_revision_decides_otherwise_are_listed(root: Path)
     (changed,) = compared["changed"]
     assert (changed["revision"], changed["files"], compared["calls"]) == ("runs", "denied", 2)
     assert owner("compare_policy", history=1, role="owner")["changed"] == []
+
+    # Of any role: records do not have it.  The chat's calls of hidden tools are not counted.
+    (root / "policy_tests.yaml").unlink(missing_ok=True)
+    rules = [rule, rule.replace("a*", "c*"), rule.replace("deny", "deny, roles: [agent]")]
+    (root / "covalt.yaml").write_text(ROLES + "".join(f"  - {line}\n" for line in rules))
+    tested = owner("run_policy_tests")
+    assert [(line["line"], line["calls"]) for line in tested["unreached"]] == [
+        (6, 1),
+        (7, 0),
+        (8, 0),
+    ]
+    assert (tested["cases"], tested["calls"]) == (0, 2)
