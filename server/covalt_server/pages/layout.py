@@ -29,6 +29,7 @@ NAVIGATION = (
 _AREAS = {
     **dict.fromkeys(("branches", "calls", "conversation", "workspace"), "chats"),
     "imports": "toolsets",
+    "policy": "tools",
     "registered_tools": "toolsets",
 }
 _STATIC = Path(__file__).parents[1] / "static"

@@ -1,0 +1,74 @@
+"""The page of the policy: what each role may do with a tool, and the explanation of the decision about a call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flask import Blueprint, make_response, render_template, request
+
+from covalt_git.access import has_admin_role
+from covalt_git.errors import CovaltError
+from covalt_git.json_values import canonical_json
+from covalt_git.operations import policy, tools
+from covalt_git.operations.registry import InvalidRequestError
+from covalt_server.request_context import ask, project
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Response
+
+    from covalt_git.json_values import JsonObject
+    from covalt_git.operations.policy import PolicyExplained
+
+pages = Blueprint("policy", __name__)
+
+
+@pages.get("/policy")
+def policy_page() -> str:
+    """Show the form, and what each role may do with the tool ``?tool=``."""
+    return _page(request.args.get("tool", "").strip()[:200])
+
+
+@pages.post("/policy")
+def explain() -> Response:
+    """Explain the decision about the call of the form; the form keeps its values if it has an error."""
+    form = request.form
+    tool_id, role, text = form.get("tool", "").strip()[:200], form.get("role"), form.get("args", "")
+    try:
+        # Not in the URL: arguments of calls would be in the log and in the history of the browser.
+        explained = ask(
+            policy.explain_policy, tool_id=tool_id, role=role or None, args=_arguments(text)
+        )
+    except CovaltError as error:
+        return make_response(_page("", tool_id, role, text, error=error), error.http_status)
+    return make_response(_page(tool_id, tool_id, role, text, explained=explained))
+
+
+def _arguments(text: str) -> JsonObject:
+    args = canonical_json.loads(text) if text.strip() else {}
+    if not isinstance(args, dict):
+        raise InvalidRequestError("the arguments must be a JSON object")
+    return args
+
+
+def _page(
+    shown: str,
+    tool_id: str = "",
+    role: str | None = None,
+    text: str = "{}",
+    *,
+    explained: PolicyExplained | None = None,
+    error: CovaltError | None = None,
+) -> str:
+    """Return the page; ``shown`` is the id of the tool whose roles are listed, or empty."""
+    config, principal = project().config, project().principal
+    is_admin = has_admin_role(config, principal)
+    return render_template(
+        "policy.html",
+        tool=ask(tools.get_tool, tool_id=shown) if shown else None,
+        listing=ask(policy.list_tool_roles, tool_id=shown) if shown and is_admin else None,
+        roles=tuple(config.roles) if is_admin else (),
+        own=principal.role or config.default_role,
+        explained=explained,
+        error=error,
+        form={"tool": tool_id or shown, "role": role or "", "args": text},
+    )
