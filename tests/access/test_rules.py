@@ -1,13 +1,8 @@
 """Rules of ``covalt.yaml``: what they decide about calls, and which tools they hide."""
 
-import fnmatch
-import json
-import posixpath
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from covalt_git.access import NamedTool, Principal, decide, decide_call, is_admin, sees_everything
@@ -16,7 +11,9 @@ from covalt_git.authority.approval_rules import judge_rules
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from covalt_git.trust.permissions import config_permissions
-from tests.examples import examples
+from tests.stress import authority_diff
+from tests.stress import rules as random_rules
+from tests.stress.figures import Proof
 
 ROLES = {"reader": {"allow": ["**"]}, "owner": {"admin": True}}
 
@@ -187,93 +184,12 @@ def test_approvals_are_read_as_rules_and_both_are_refused() -> None:
         config(rule("ask"), approvals=[old])
 
 
-# A second implementation, of texts and numbers at paths without lists: no caches, no schemas.
+def test_rules_decide_as_a_second_implementation() -> None:
+    random_rules.prove(Proof("rules", random_rules.PROMISE), 4000, seed=2)
 
 
-def reference(rules: list[dict[str, Any]], role: str, path: str, args: dict[str, Any]) -> str:
-    for one in rules:
-        if role not in one.get("roles", [role]) or not fnmatch.fnmatchcase(path, one["pattern"]):
-            continue
-        wanted = one.get("when", {}).get("args", {})
-        quantifier = all if one["effect"] == "allow" else any
-        if all(holds(args.get(name, ...), value, quantifier) for name, value in wanted.items()):
-            return str(one["effect"])
-    return "allow"
-
-
-def holds(value: Any, wanted: Any, quantifier: Any) -> bool:
-    if not isinstance(wanted, dict):
-        return holds(value, {"in": [wanted]}, quantifier)
-    return all(holds_part(value, *part, quantifier) for part in wanted.items())
-
-
-def holds_part(value: Any, name: str, wanted: Any, quantifier: Any) -> bool:
-    if name == "exists":
-        return (value is not ...) is wanted
-    if name == "not":
-        return not holds(value, wanted, any if quantifier is all else all)
-    if name == "in":
-        return any(is_equal(value, one, quantifier) for one in wanted)
-    if name == "under":
-        if not isinstance(value, str):
-            return False
-        plain = posixpath.normpath(value)
-        is_folder = quantifier is any and plain == wanted
-        below = [form.startswith(f"{wanted}/") and form != f"{wanted}/" for form in (value, plain)]
-        return is_folder or bool(quantifier(below))
-    if isinstance(value, bool) or not isinstance(value, int):
-        return False
-    return bool(value >= wanted if name == "min" else value <= wanted)
-
-
-def is_equal(value: Any, wanted: Any, quantifier: Any) -> bool:
-    if isinstance(value, str) and isinstance(wanted, str):
-        forms = [(value, wanted), (posixpath.normpath(value), posixpath.normpath(wanted))]
-        return bool(quantifier([fnmatch.fnmatchcase(*form) for form in forms]))
-    # A tool may get a value as its text, so a pattern that limits compares that too.
-    if quantifier is any and value is not ... and isinstance(wanted, str):
-        return fnmatch.fnmatchcase(json.dumps(value), wanted)
-    return type(value) is type(wanted) and bool(value == wanted)
-
-
-values = st.sampled_from(["a", "a/b", "a/../c", "./a", "c", "a/", 0, 1, 5, None])
-wanted = st.sampled_from(["a", "a/*", "*", "c", 0, 1, None])
-conditions = st.recursive(
-    wanted
-    | st.fixed_dictionaries({"in": st.lists(wanted, min_size=1, max_size=2)})
-    | st.sampled_from([{"min": 1}, {"max": 1}, {"min": 1, "max": 4}, {"under": "a"}])
-    | st.booleans().map(lambda whether: {"exists": whether}),
-    lambda inner: inner.map(lambda one: {"not": one}),
-    max_leaves=3,
-)
-all_rules = st.lists(
-    st.fixed_dictionaries(
-        {
-            "pattern": st.sampled_from(["*", "a.*", "a.x", "b.*"]),
-            "effect": st.sampled_from(["allow", "ask", "deny"]),
-        },
-        optional={
-            "roles": st.sampled_from([["reader"], ["owner"], ["reader", "owner"]]),
-            "when": st.fixed_dictionaries(
-                {"args": st.dictionaries(st.sampled_from("pq"), conditions, max_size=2)}
-            ),
-        },
-    ),
-    max_size=4,
-)
-
-
-@settings(max_examples=examples(1500), deadline=None)
-@given(
-    all_rules, st.sampled_from(["reader", "owner"]), st.dictionaries(st.sampled_from("pq"), values)
-)
-def test_rules_decide_as_the_reference(
-    rules: list[dict[str, Any]], role: str, args: dict[str, Any]
-) -> None:
-    made = config(*rules, roles=ROLES)
-    decided = decide_call(made.rules_for(role), [tool()], args).effect
-
-    assert decided == reference(rules, role, "a.x", args)
+def test_no_change_that_lets_more_calls_run_is_reported_as_narrower() -> None:
+    authority_diff.prove(Proof("authority_diff", authority_diff.PROMISE), 500, seed=2)
 
 
 def reach(*rules: dict[str, Any]) -> tuple[dict[str, dict[str, str]], list[Any]]:
@@ -340,16 +256,3 @@ def test_a_rule_for_the_default_role_needs_trust_of_its_own() -> None:
 def test_a_change_of_rules_is_judged(old: list[Any], new: list[Any], verdict: str) -> None:
     rules = [config(*one, roles=ROLES).rules for one in (old, new)]
     assert judge_rules(*rules).verdict == verdict
-
-
-@settings(max_examples=examples(500), deadline=None)
-@given(all_rules, all_rules, st.dictionaries(st.sampled_from("pq"), values))
-def test_no_change_that_lets_more_calls_run_is_judged_as_narrower(
-    old: list[dict[str, Any]], new: list[dict[str, Any]], args: dict[str, Any]
-) -> None:
-    before, after = config(*old, roles=ROLES), config(*new, roles=ROLES)
-    order = ("deny", "ask", "allow")
-    for role in ROLES:
-        grew = order.index(effect(after, args, role)) > order.index(effect(before, args, role))
-        if grew:
-            assert judge_rules(before.rules, after.rules).verdict == "widening"

@@ -23,6 +23,9 @@ NAMES = (
     "conformance",
     "conformance_client",
     "servers",
+    "rules",
+    "authority_diff",
+    "policy_machine",
 )
 _WITH_ROWS = "servers"
 """The test whose name may be followed by those of rows of its table, which are then run alone."""
