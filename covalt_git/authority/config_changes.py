@@ -118,7 +118,7 @@ def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterat
     if old.default_role == new.default_role and bool(old.roles) == bool(new.roles):
         return
     old_role, new_role = _default_role(old), _default_role(new)
-    if old_role == new_role:
+    if old_role == new_role and _has_same_rules(old, new):
         return
     # Other roles are not compared: with patterns that allow and deny, neither may include the other.
     narrower = old_role is None or new_role == RoleConfig()
@@ -133,6 +133,12 @@ def default_role_changes(base: ProjectSnapshot, head: ProjectSnapshot) -> Iterat
         was=place_in(base.config, ("default_role",)),
         details=details_of_gained(gained),
     )
+
+
+def _has_same_rules(old: ProjectConfig, new: ProjectConfig) -> bool:
+    """Return whether the same rules are about both default roles, in each version."""
+    names = old.default_role, new.default_role
+    return all(config.rules_for(names[0]) == config.rules_for(names[1]) for config in (old, new))
 
 
 def _default_role(config: ProjectConfig) -> RoleConfig | None:

@@ -14,7 +14,7 @@ from covalt_git.calls.approvals import MayNotApproveError
 from covalt_git.calls.concurrent_reads import copy_of, with_home_paths
 from covalt_git.calls.engine import CallRequest
 from covalt_git.conversations import commit_names
-from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError
+from covalt_git.errors import NEEDS_APPROVAL, CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.difference import Difference, differences
 from covalt_git.models.base import StrictModel
@@ -130,7 +130,7 @@ def replay(
     they read, ``text`` can become the name of another call, and a pull can change the code.
 
     Raises:
-        UnknownNameError: if the call does not exist for the principal.
+        UnknownCommitError: if the call does not exist for the principal.
         NotReplayableError: if it never ran.
         ReplayNeedsApprovalError: if it needs approval and ``approve`` is false, or ``approved`` is about something else;
             nothing ran.
@@ -183,7 +183,8 @@ def _find_call(engine: Engine, chat: ChatStore, text: str) -> tuple[WorkspaceMan
         )
     # The same error as for a commit that does not exist: a role must not learn that a hidden tool was called.
     if not engine.catalog.sees(call.tool_id):
-        raise UnknownNameError("call", text, (), list_with=f"covalt-git chat log {chat.id}")
+        names = [branch.name for branch in chat.branches()]
+        raise commit_names.UnknownCommitError(chat.id, text, names)
     if call.sandbox is None:
         raise NotReplayableError(
             f"{call.tool_id} never ran{f': {call.error}' if call.error else ' in a sandbox'}",

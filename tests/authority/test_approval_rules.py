@@ -9,12 +9,14 @@ from covalt_git import yaml_text
 from covalt_git.access import confirmation
 from covalt_git.authority import ProjectSnapshot
 from covalt_git.authority.approval_rules import always, judge_rules, rules_for
+from covalt_git.authority.comparison import compare
 from covalt_git.authority.config_changes import rule_changes
 from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.rules import ApprovalCondition, ApprovalRule, PolicyRule
 from covalt_git.models.tool import Tool
 from covalt_git.models.tool_properties import Annotations
+from tests.stress.authority_diff import snapshot
 
 Rules = list[PolicyRule]
 CALLS: list[dict[str, object]] = [
@@ -113,6 +115,20 @@ def state(rules: Rules) -> ProjectSnapshot:
     text = json.dumps({"version": 1, "roles": {"dev": {}, "ops": {}}, "rules": dumped})
     reading = check(yaml_text.load(text, "covalt.yaml"), ProjectConfig)
     return ProjectSnapshot(None, reading, (), (), {})
+
+
+def test_a_default_role_with_other_rules_is_another_one() -> None:
+    roles = {"dev": {"allow": ["**"]}, "ops": {"allow": ["**"]}}
+    deny = {"pattern": "a.x", "effect": "deny", "roles": ["dev"]}
+
+    def is_wider(*rules: dict[str, object]) -> bool:
+        files = (
+            {"version": 1, "roles": roles, "rules": rules, "default_role": name} for name in roles
+        )
+        return compare(*map(snapshot, files)).grown
+
+    assert is_wider(deny)
+    assert not is_wider(deny | {"roles": ["dev", "ops"]})
 
 
 def test_true_and_1_are_different_arguments_and_the_order_of_keys_does_not_matter() -> None:

@@ -75,7 +75,9 @@ class Policy(RuleBasedStateMachine):
         answer = call(self.api, token, args=args, call_id=call_id)
         effect = self.effects[folder]
         if effect == "allow" and spelled != "{}":
-            effect = "ask"  # the rule does not apply to this spelling, and the tool requires approval
+            effect = (
+                "ask"  # the rule does not apply to this spelling, and the tool requires approval
+            )
         if effect == "deny":
             assert (answer.status_code, error_of(answer)) == (403, "policy_denied")
             return
