@@ -82,6 +82,11 @@ def _sources(found: dict[str, Any]) -> Iterator[Felt]:
     yield _at_most("wrong requests of a document", wrong, 0, "of 16")
 
 
+def _policy(rows: list[dict[str, Any]]) -> Iterator[Felt]:
+    for row in rows:
+        yield _at_most(row["row"], row["figure"], row["must"])
+
+
 def _workspaces(rows: list[dict[str, Any]]) -> Iterator[Felt]:
     for row in rows:
         yield Felt(row["row"], row["ratio"], row["must"], "git / ours", row["reached"] != "no")
@@ -100,6 +105,7 @@ BENCHMARKS = (
     Benchmark("server_pages", ("--rounds", "5", "--messages", "2000"), _server_pages),
     Benchmark("sources", (), _sources),
     Benchmark("scripts", ("--rounds", "3"), _scripts),
+    Benchmark("policy", (), _policy),
     Benchmark(
         "workspaces",
         ("changed: 1k", "1 file of 1k", "create a branch", "old file", "switch", "--rounds", "11"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from covalt_git.access.security import security_refusal
 from covalt_git.errors import UnknownNameError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from covalt_git.models.rules import PolicyRule
 
 Action = Literal["see", "call", "approve"]
+_Patterns: TypeAlias = list[tuple[str, str]]
 
 
 class Principal(NamedTuple):
@@ -290,12 +291,25 @@ def _may(verb: Literal["allow", "approve"], name: str, role: RoleConfig, path: s
 
 
 def _first_match(patterns: tuple[str, ...], path: str) -> str | None:
-    # Roles may have many patterns and projects many tools: first compare the literal prefixes.
-    if not path.startswith(_prefixes(patterns)):
-        return None
-    return next((pattern for pattern in patterns if matches(pattern, path)), None)
+    # Roles may have many patterns and projects many tools: only those that name the namespace, or any, are compared.
+    by_namespace, of_any = _by_namespace(patterns)
+    for begins, pattern in by_namespace.get(path.partition(".")[0], of_any):
+        if path.startswith(begins) and matches(pattern, path):
+            return pattern
+    return None
 
 
 @lru_cache(maxsize=256)
-def _prefixes(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(beginning(pattern) for pattern in patterns)
+def _by_namespace(patterns: tuple[str, ...]) -> tuple[dict[str, _Patterns], _Patterns]:
+    """Return the patterns, with their beginnings, that can match ids of each namespace that one names, and of any other."""
+    by_namespace: dict[str, _Patterns] = {}
+    of_any: _Patterns = []
+    for pattern in patterns:
+        entry = beginning(pattern), pattern
+        namespace = pattern.partition(".")[0]
+        if "*" in namespace:
+            for candidates in (of_any, *by_namespace.values()):
+                candidates.append(entry)
+        else:
+            by_namespace.setdefault(namespace, [*of_any]).append(entry)
+    return by_namespace, of_any

@@ -144,6 +144,9 @@ def test_10_the_documented_codes_are_those_of_answers(guarded: Api) -> None:
     }
     own = guarded.tell("call_tool", chat_id="c1", tool_id=TOOL, args=ARGS)
     answers.add(code_of(own)[1])
+    deny = "rules:\n  - {pattern: guarded.echo, when: {args: {text: h*}}, effect: deny}\n"
+    tokens.list_issuer(guarded.root, more=deny)
+    answers.add(code_of(call(guarded, tokens.token()))[1])
     guard(guarded.root, "protocols: [mcp]")
     answers.add(code_of(call(guarded, tokens.token()))[1])
     assert codes == answers
