@@ -26,10 +26,12 @@ from covalt_git.cli import cli
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.mcp_server import RequestHandlers
 from covalt_git.gateway.service import Gateway
+from covalt_server.api import http
 from tests.api_client import BEARER, HOME, Api
+from tests.issuers import tokens
 from tests.mcp_client import TOOLSETS, talk
 from tests.operation_cases import CASES, OPERATIONS
-from tests.operations.test_contract import send, with_ids
+from tests.operations.test_contract import form_value, send, with_ids
 
 TABLES: dict[str, Any] = yaml.safe_load(
     Path(__file__).with_name("hidden_objects.yaml").read_text(encoding="utf-8")
@@ -114,6 +116,47 @@ def test_an_operation_answers_about_a_hidden_object_as_about_an_unknown_one(
         assert same_answer(answers, hidden, unknown), [
             answer.get_data(as_text=True) for answer in answers
         ]
+
+
+@pytest.fixture(scope="module")
+def others(template: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory) -> Api:
+    """The project for the holder of an access token, to whom its chats do not belong."""
+    folder = tmp_path_factory.mktemp("others") / "project"
+    shutil.copytree(template[0], folder, symlinks=True)
+    tokens.list_issuer(folder)
+    return Api.of(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, one in OPERATIONS.items()
+        # The id of a chat is the name of its folder, so one that is taken is no secret.
+        if not one.local
+        and "chat_id" in one.request.model_fields
+        and name not in {"create_chat", "import_chat"}
+    ],
+)
+def test_a_chat_of_another_principal_answers_as_an_unknown_one(
+    others: Api, ids: dict[str, str], name: str
+) -> None:
+    request = with_ids(CASES[name].get("request", {}), {**ids, "root": str(others.root)})
+    answers = []
+    for chat_id in ("c1", "cx"):
+        values = request | {"chat_id": chat_id}
+        options: dict[str, Any] = {"json": values}
+        if OPERATIONS[name].upload_limit is not None:
+            options = {"data": {key: form_value(value) for key, value in values.items()}}
+        elif http.method(OPERATIONS[name]) == "GET":
+            options = {"query_string": {key: str(value) for key, value in values.items()}}
+        headers = {"Authorization": f"Bearer {tokens.token()}"}
+        path, verb = f"/api/{name}", http.method(OPERATIONS[name])
+        answers.append(
+            others.client().open(path, method=verb, base_url=HOME, headers=headers, **options)
+        )
+    assert answers[0].status_code >= 400
+    assert same_answer(answers, "c1", "cx"), [answer.get_data(as_text=True) for answer in answers]
 
 
 def routes(root: Path) -> Iterator[tuple[str, str, frozenset[str]]]:
