@@ -314,19 +314,28 @@ OBJECTS = [
     ("guide://all", "guide://alx"),
     ("guide://chapters/one", "guide://chapterx/one"),
     ("guide://chapters/{name}", "guide://chapterx/{name}"),
+    (
+        "covalt-git://chats/c1/manifests/{head}/result",
+        "covalt-git://chats/c1/manifests/{no_head}/result",
+    ),
+    (
+        "covalt-git://chats/c1/manifests/{head}/links/1",
+        "covalt-git://chats/c1/manifests/{no_head}/links/1",
+    ),
 ]
 
 
 def test_a_method_of_mcp_answers_about_a_hidden_object_as_about_an_unknown_one(
-    shared: Path,
+    shared: Path, ids: dict[str, str]
 ) -> None:
+    objects = with_ids(OBJECTS, ids)
     server = RequestHandlers(Gateway(shared, "guest")).server()
     assert sorted(server._request_handlers.keys() - METHODS.keys()) == []
 
     async def say(client: Client) -> list[tuple[str, str]]:
         naming = []
         for method, request in METHODS.items():
-            for hidden, unknown in OBJECTS if request else ():
+            for hidden, unknown in objects if request else ():
                 answers = []
                 for name in (hidden, unknown):
                     try:
@@ -342,4 +351,4 @@ def test_a_method_of_mcp_answers_about_a_hidden_object_as_about_an_unknown_one(
                     naming.append((method, hidden))
         return naming
 
-    assert talk(shared, say, role="guest") == []
+    assert talk(shared, say, role="guest", chat="c1") == []
