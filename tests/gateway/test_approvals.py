@@ -7,6 +7,7 @@ import mcp_types as types
 import pytest
 
 from covalt_git.gateway import approvals
+from covalt_git.names import new_id
 from covalt_git.project import Project
 from tests.mcp_client import (
     Requests,
@@ -134,3 +135,19 @@ def test_a_pending_call_is_resumed_once_it_is_approved(
 
     assert [one.structured_content for one in done] == [WRITTEN, WRITTEN]
     assert [one.id for one in commits(shared, chat_id)] == [done[0].meta["covalt-git/manifest"]]
+
+
+def test_a_call_of_a_tool_that_is_hidden_since_is_not_resumed(root: Path) -> None:
+    config = root / "covalt.yaml"
+    roles = config.read_text()
+    config.write_text(f'{roles}  asker: {{allow: ["demo.*"]}}\n')
+    with Project.open(root).chats.new() as chat:
+        own = chat.id
+    execution_id = error_of(pending(root, own, role="asker"))["execution_id"]
+    config.write_text(f'{roles}  asker: {{allow: ["demo.*"], deny: [demo.asks]}}\n')
+
+    unknown = new_id()
+    hidden, missing = (resume(root, own, each, role="asker") for each in (execution_id, unknown))
+
+    assert error_of(missing)["error"] == "unknown_execution"
+    assert text(hidden) == text(missing).replace(unknown, execution_id)
