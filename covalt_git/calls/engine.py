@@ -247,7 +247,9 @@ class Engine:
         engine = self.as_of_now()
         target = engine.check(request)
         # The rules once more: a pull that comes after their trust was decided may have brought the tool.
-        return engine.as_of_now(), target
+        engine = engine.as_of_now()
+        engine.catalog.check_rules(target.tools, request.args)
+        return engine, target
 
     def new_call(
         self, chat: ChatStore, target: Found, request: CallRequest, *, base: str | None

@@ -213,7 +213,6 @@ def _run(
     reason: str | None,
 ) -> CallOutcome:
     """Run the call; if it needs approval, first call ``approve`` with the reasons, which may raise."""
-    engine.catalog.check_rules(target.tools, call.args)
     reasons = engine.catalog.decide_call(target.tools, call.args).reasons
     if reasons:
         approve(reasons)

@@ -42,7 +42,9 @@ def test_the_first_check_that_fails_decides(api: Api, protocol: str) -> None:
     for wrong in product((False, True), repeat=len(CLAIMS)):
         codes = [code for code, is_wrong in zip(CLAIMS, wrong, strict=True) if is_wrong]
         claims: dict[str, Any] = {"group": "calls"}
-        for code in reversed(codes):  # a role that sees nothing is not one that is denied
+        for code in reversed(
+            codes
+        ):  # the role that sees nothing is another one than the denied role
             claims |= CLAIMS[code]
         wrong_codes = {*codes, *(["protocol_denied"] if protocol == "denied" else [])}
         first = next((code for code in order if code in wrong_codes), None)
@@ -56,7 +58,7 @@ def test_the_first_check_that_fails_decides(api: Api, protocol: str) -> None:
 
 
 def test_without_a_token_the_tool_has_to_be_visible_first(api: Api) -> None:
-    """The user of this machine has no token, and a hidden tool answers as one that does not exist."""
+    """The user of this machine has no token, and a hidden tool answers as an unknown tool."""
     guard(api.root, WHOLE)
     for role, code in (("nobody", (404, "unknown_tool")), ("owner", (401, "missing_token"))):
         answer = Api.of(api.root, role).tell("call_tool", chat_id="c1", tool_id=TOOL, args=ARGS)

@@ -38,7 +38,7 @@ TABLES: dict[str, Any] = yaml.safe_load(
 )
 HIDDEN: dict[str, list[tuple[Any, Any]]] = TABLES["hidden"]
 NAMES = re.compile(r"app[-_]builder|App Builder|write_file|\bdemo\b|forecast", re.IGNORECASE)
-"""What would tell a guest that a hidden object exists."""
+"""Names by which an answer reveals a hidden object to a guest."""
 _RANDOM = re.compile(
     r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|\d{4}-\d\d-\d\d \d\d:\d\d UTC|[0-9a-f]{8}-[0-9a-f-]{27}|\b[0-9a-f]{40}\b"
     r'|content="[\w-]{20,}"|nonce="[^"]+"|took_ms": *\d+'
@@ -61,7 +61,7 @@ def guest(root: Path) -> Api:
 
 @pytest.fixture(scope="module")
 def ids(template: tuple[Path, dict[str, str]]) -> dict[str, str]:
-    """The ids of the project, and for each one that names nothing: another digit in its middle."""
+    """The ids of the project, and for each an unknown id, with another digit in its middle."""
     ids = template[1]
     return ids | {
         f"no_{name}": f"{text[:9]}{'0' if text[9] != '0' else '1'}{text[10:]}"
@@ -132,7 +132,7 @@ def others(template: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempP
     [
         name
         for name, one in OPERATIONS.items()
-        # The id of a chat is the name of its folder, so one that is taken is no secret.
+        # The id of a chat is the name of its folder, so a taken id is no secret.
         if not one.local
         and "chat_id" in one.request.model_fields
         and name not in {"create_chat", "import_chat"}
