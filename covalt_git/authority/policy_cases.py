@@ -78,7 +78,7 @@ def deciding_rules(
     tool = tools.find(tool_id)
     if tool is None:
         return set()
-    roles = {*config.roles} or {None}
+    roles: set[str | None] = {*config.roles} or {None}
     decisions = (policy_decision(config, role, tools.called(tool), args) for role in roles)
     return {decision.rule for decision in decisions if decision.rule is not None}
 

@@ -119,7 +119,7 @@ def state(rules: Rules) -> ProjectSnapshot:
 
 def test_a_default_role_with_other_rules_is_another_one() -> None:
     roles = {"dev": {"allow": ["**"]}, "ops": {"allow": ["**"]}}
-    deny = {"pattern": "a.x", "effect": "deny", "roles": ["dev"]}
+    deny: dict[str, object] = {"pattern": "a.x", "effect": "deny", "roles": ["dev"]}
 
     def is_wider(*rules: dict[str, object]) -> bool:
         files = (
