@@ -166,7 +166,7 @@ def test_nothing_runs_unapproved_or_twice_in_any_order(tmp_path: Path) -> None:
     class Machine(Policy):
         pass
 
-    Machine.new_root = staticmethod(new_root)  # type: ignore[method-assign]
+    Machine.new_root = staticmethod(new_root)
     run_state_machine_as_test(
         Machine,
         settings=settings(

@@ -335,7 +335,9 @@ def test_a_method_of_mcp_answers_about_a_hidden_object_as_about_an_unknown_one(
     async def say(client: Client) -> list[tuple[str, str]]:
         naming = []
         for method, request in METHODS.items():
-            for hidden, unknown in objects if request else ():
+            if request is None:
+                continue
+            for hidden, unknown in objects:
                 answers = []
                 for name in (hidden, unknown):
                     try:

@@ -58,11 +58,8 @@ def test_another_role_explains_its_own_calls_of_tools_that_it_sees(project: Path
     assert guest.send(form, role="owner", args="").status == 403
 
     hidden, unknown = "app-builder:run_command", "app-builder:run_commanx"
-    for send in (
-        lambda tool: guest.open(f"/policy?tool={tool}"),
-        lambda tool: guest.send(form, tool=tool, args=""),
-    ):
-        answers = [send(tool) for tool in (hidden, unknown)]
+    pages = [[guest.open(f"/policy?tool={tool}") for tool in (hidden, unknown)]]
+    pages += [[guest.send(form, tool=tool, args="") for tool in (hidden, unknown)]]
+    for answers in pages:
         assert [answer.status for answer in answers] == [404, 404]
-        texts = [answer.text.replace(unknown, hidden) for answer in answers]
-        assert texts[0] == texts[1]
+        assert answers[0].text == answers[1].text.replace(unknown, hidden)
