@@ -76,3 +76,17 @@ def test_a_script_gets_the_error_of_a_denied_call(agent: Operations) -> None:
     run = {"script": source}
     result = agent("call_tool", chat_id="c1", tool_id="workspace:run_script", args=run)
     assert "policy_denied" in str(result)
+
+
+def test_a_denied_call_that_would_leave_no_record_is_refused(agent: Operations) -> None:
+    deny = '{pattern: workspace.read_file, when: {args: {path: "a*"}}, effect: deny}'
+    configure(agent.root, rules(deny))
+    read = {"chat_id": "c1", "tool_id": "workspace:read_file", "args": {"path": "a.txt"}}
+    assert agent.error("call_tool", **read).code == "policy_denied"
+
+
+def test_a_role_without_the_right_neither_approves_nor_denies(agent: Operations) -> None:
+    configure(agent.root, rules(ASK).replace(', approve: ["**"]', ""))
+    pending = agent("call_tool", chat_id="c1", tool_id="app-builder:write_file", args=WRITE)
+    for name in ("approve_call", "deny_call"):
+        assert agent.error(name, execution_id=pending["execution_id"]).http_status == 403
