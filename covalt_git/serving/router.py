@@ -45,17 +45,19 @@ def router(
     return route
 
 
-def with_access_log(app: ASGIApp, log: Callable[[str], None]) -> ASGIApp:
+def with_access_log(
+    app: ASGIApp, log: Callable[[str], None], masked: Callable[[str], str]
+) -> ASGIApp:
     """Return ``app`` with an access log; ``log`` is called with the method, path and status of each request.
 
-    The query is omitted, because it may contain the token.
+    The query is omitted, because it may contain the token; ``masked`` removes secrets from the path.
     """
 
     async def app_with_log(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_and_log(message: Message) -> None:
             if message["type"] == "http.response.start":
                 # The raw path is percent-encoded, so a line break in it cannot forge a line of the log.
-                path = scope["raw_path"].decode("latin-1")
+                path = masked(scope["raw_path"].decode("latin-1"))
                 log(f"{scope['method']} {path} {message['status']}")
             await send(message)
 

@@ -29,7 +29,7 @@ from covalt_git.serving.server_registry import register
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
 from covalt_server.app import create_app, create_git_app
-from covalt_server.security import Guard
+from covalt_server.security import Guard, masked_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ def serve(
             stopping=stopping,
         )
         server = Server(
-            app if on_request is None else with_access_log(app, on_request),
+            app if on_request is None else with_access_log(app, on_request, masked_path),
             lambda: on_ready(served),
             on_stop=stopping.set,
         )

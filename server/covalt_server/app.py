@@ -26,6 +26,7 @@ from covalt_server.pages import (
     layout,
     live,
     policy,
+    preview,
     registered_tools,
     scripts,
     search,
@@ -35,6 +36,8 @@ from covalt_server.pages import (
     transfer,
     workspace,
 )
+from covalt_server.preview import files as preview_files
+from covalt_server.preview.keys import PreviewKeys
 from covalt_server.render import artifacts
 from covalt_server.security import Guard
 
@@ -73,6 +76,8 @@ PAGES = (
     search.pages,
     elicitation.pages,
     artifacts.pages,
+    preview.pages,
+    preview_files.pages,
 )
 
 
@@ -110,7 +115,11 @@ def create_app(
     # request before any other function reads it; after_request functions in the reverse order, so sealed()
     # sees a 304.
     find_holder = (holders or TokenHolders(root)).find
-    Guard(token, port, read_config(root).server.allowed_hosts, find_holder).install(app)
+    keys = PreviewKeys()
+    app.config["COVALT_PREVIEWS"] = keys
+    guard = Guard(token, port, read_config(root).server.allowed_hosts, find_holder, keys.opens)
+    guard.install(app)
+    app.add_url_rule("/sign-out", "sign_out", guard.sign_out, methods=["POST"])
     request_context.install(app, root, role, followed)
     http.install(app, OPERATIONS)
     tool_registry.install(app)

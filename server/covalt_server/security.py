@@ -9,12 +9,13 @@ server printed when it started: in a cookie, or as ``Authorization: Bearer``.
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
-from flask import g, redirect, request
+from flask import current_app, g, redirect, request, session
 
 from covalt_git.errors import CovaltError
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from covalt_git.models.access_token import AccessToken
+    from covalt_server.preview.keys import PreviewKeys
 
     RequestHeaders: TypeAlias = Headers | Mapping[str, str]
     Agent = TypeVar("Agent")
@@ -35,6 +37,14 @@ LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _HTTP = 80
 API_PATHS = ("/api/", "/v1/")
 """Beginnings of the paths that accept access tokens of issuers."""
+
+PREVIEW = "preview_files.file"
+"""Endpoint of the files of previews."""
+
+_PREVIEW_KEY = re.compile(r"(?<=preview/)/*[0-9a-f]{32}")
+
+SESSION_ID = "id"
+"""Name of the session's id in the session cookie."""
 
 _OWN_SITE = {"", "same-origin", "none"}
 
@@ -76,16 +86,29 @@ def _no_holder(_: str) -> None:
     return None
 
 
+def _no_preview(_: str) -> bool:
+    return False
+
+
+def masked_path(path: str) -> str:
+    """Return the percent-encoded path of a request for a log, without the key of a preview, which opens the files."""
+    decoded = unquote(path)
+    masked = _PREVIEW_KEY.sub("***", decoded)
+    return path if masked == decoded else quote(masked)
+
+
 class Guard(NamedTuple):
     """The checks of one server, with its ``port`` and ``token``.
 
     ``find_holder`` returns the facts of an access token of an issuer, which the API accepts; None for another text.
+    ``is_preview`` returns whether a text is the key of a preview, whose frame has neither our cookie nor our origin.
     """
 
     token: str
     port: int
     hosts: tuple[str, ...] = ()
     find_holder: Callable[[str], AccessToken | None] = _no_holder
+    is_preview: Callable[[str], bool] = _no_preview
 
     def install(self, app: Flask) -> None:
         """Check every request of an app, and add the headers to every answer."""
@@ -107,6 +130,9 @@ class Guard(NamedTuple):
         """
         # Before the checks, because the page of a refused request has a policy with a nonce too.
         g.nonce = secrets.token_urlsafe(16)
+        if request.endpoint == PREVIEW and self.is_preview((request.view_args or {})["key"]):
+            self._check_host(request.headers)
+            return None
         self.check_from(request.headers)
         # Only links have the token in their URL; with a POST, it would be a second way to send credentials.
         printed = request.args.get("token") if request.method == "GET" else None
@@ -124,6 +150,15 @@ class Guard(NamedTuple):
                 hint="open the URL that covalt-git serve printed, with its ?token=...",
             )
         return None
+
+    def sign_out(self) -> Response:
+        """Delete the cookies of a browser, and end its previews."""
+        keys: PreviewKeys = current_app.config["COVALT_PREVIEWS"]
+        keys.end(session.get(SESSION_ID, ""))
+        session.clear()
+        answer = redirect("/", HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(self.cookie, httponly=True, samesite="Strict", path="/")
+        return answer
 
     def check_client(
         self, headers: RequestHeaders, find_agent: Callable[[str], Agent | None]
@@ -195,6 +230,7 @@ class Guard(NamedTuple):
         path = "/" + quote(request.path.lstrip("/\\"), safe="/:")
         answer = redirect(f"{path}?{urlencode(rest)}" if rest else path, 303)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
+        session[SESSION_ID] = secrets.token_hex(16)
         # The URL of this answer has the token, and so has its cookie.
         answer.headers["Cache-Control"] = "no-store"
         return answer

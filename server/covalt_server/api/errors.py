@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 from covalt_git.errors import CovaltError, InternalError, UnknownNameError
 from covalt_git.text.risky_words import is_harmless
 from covalt_git.toolsets.tool_registry import ToolNotFoundError
-from covalt_server.security import RequestRefusedError
+from covalt_server.security import RequestRefusedError, masked_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,5 +133,5 @@ def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltErro
 
 def _bug(error: Exception) -> Response:
     """Answer a request that hit a bug.  The log has the details, the answer has none."""
-    current_app.logger.error("a bug, while answering %s", request.path, exc_info=error)
+    current_app.logger.error("a bug, while answering %s", masked_path(request.path), exc_info=error)
     return error_response(InternalError())

@@ -13,6 +13,7 @@ from flask import Blueprint, render_template, request
 from covalt_git.operations.chats import chats, conversation, merges, messages
 from covalt_server.pages import elicitation, layout
 from covalt_server.pages.chats import available_name
+from covalt_server.pages.preview import WIDTHS, pane_of
 from covalt_server.render import call_lines, markdown
 from covalt_server.request_context import ask
 
@@ -48,6 +49,10 @@ def chat(chat_id: str) -> str:
         sides=sides,
         common=_common_turn(chat_id, sides) if compare is not None else None,
         compare=compare,
+        pane=pane_of(chat_id, page.branch, page.manifest_id)
+        if not compare and not before_id
+        else None,
+        widths=WIDTHS,
         before=before_id,
         conflicts=len(ask(merges.list_conflicts, chat_id=chat_id).conflicts) if merged else 0,
         **_values(chat_detail, *sides),

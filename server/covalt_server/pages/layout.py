@@ -27,7 +27,7 @@ NAVIGATION = (
     ("Approvals", "approvals.approval_list", "approvals"),
 )
 _AREAS = {
-    **dict.fromkeys(("branches", "calls", "conversation", "workspace"), "chats"),
+    **dict.fromkeys(("branches", "calls", "conversation", "preview", "workspace"), "chats"),
     "imports": "toolsets",
     "policy": "tools",
     "registered_tools": "toolsets",
@@ -47,7 +47,8 @@ UNCHANGED = "No changes to commit."
 def install(app: Flask, port: int) -> None:
     """Add the values that every template uses, and messages that survive a redirect.
 
-    The session cookie contains only these messages, so its key may change when the server restarts.
+    The session cookie contains only these messages and the id of the session, to which the keys of previews belong.  So
+    its key may change when the server restarts.
     """
     app.secret_key = secrets.token_bytes()
     app.config.update(

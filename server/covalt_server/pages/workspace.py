@@ -20,6 +20,7 @@ from covalt_server import request_context
 from covalt_server.api import http
 from covalt_server.pages import layout
 from covalt_server.pages.chats import choices
+from covalt_server.pages.preview import is_web_page
 from covalt_server.render import code, markdown
 from covalt_server.render.file_tree import tree
 from covalt_server.render.previews import BREAK, preview
@@ -127,6 +128,7 @@ def file(chat_id: str, path: str) -> str:
         preview=file_preview,
         body=_body(path, file_preview, source=view == "source"),
         source=view == "source",
+        is_page=is_web_page(path) and entry.mode != LINK,
         is_now=is_now,
         branch=chat.active_branch(),
         editable=editable,

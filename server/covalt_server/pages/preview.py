@@ -1,0 +1,209 @@
+"""Page of a preview, and the pane that shows one beside the conversation."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
+
+from flask import Blueprint, current_app, render_template, request, session, url_for
+
+from covalt_git.errors import UnknownNameError
+from covalt_git.git_store.objects import FOLDER, LINK
+from covalt_git.operations.chats import chats
+from covalt_git.workspaces import trees
+from covalt_server import request_context
+from covalt_server.pages.chats import SHORT, SelectOption, choices
+from covalt_server.preview.files import INDEX
+from covalt_server.preview.keys import PreviewedCommit
+from covalt_server.request_context import ask
+from covalt_server.security import SESSION_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from covalt_git.index.history import HistoryRow
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_server.preview.keys import PreviewKeys
+
+pages = Blueprint("preview", __name__)
+
+_HTML = (".html", ".htm")
+WIDTHS = ("", "375", "768", "1280")
+"""Widths of a frame in pixels: that of its pane, of a phone, a tablet and a desktop."""
+
+MOST_CHANGES = 12
+"""Number of changed files above a preview."""
+
+_MOST_COMMITS = 60
+"""Number of commits of a branch in which changed files are searched."""
+
+_BULK = 500
+"""Number of files of a commit, such as an upload, from which on its files are not listed."""
+
+_FIRST_BRANCH = "main"
+
+
+@pages.app_template_test("web_page")
+def is_web_page(path: str) -> bool:
+    """Return whether a file is a web page by its name."""
+    return path.lower().endswith(_HTML)
+
+
+class ChangedFile(NamedTuple):
+    """A file that a branch has changed, with the kind of its last change."""
+
+    path: str
+    kind: str
+
+    @property
+    def is_page(self) -> bool:
+        return is_web_page(self.path) and self.kind != "deleted"
+
+
+class Pane(NamedTuple):
+    """A preview in a page.
+
+    Attributes:
+        path: The file or folder that is shown; None if the branch has no HTML file.
+        url: Where the frame begins.
+        manifest_id: The commit whose files are served.
+        at: The commit that the reader chose; empty while the preview follows the branch.
+        branch: The branch that it follows.
+        width: One of the widths; empty for the width of the pane.
+        changes: The files that the branch changed last, newest first.
+        commits: The options of the picker by heading.
+    """
+
+    path: str | None
+    url: str
+    manifest_id: str
+    at: str
+    branch: str
+    width: str
+    changes: tuple[ChangedFile, ...]
+    commits: dict[str, tuple[SelectOption, ...]]
+
+
+@pages.get("/chats/<chat_id>/preview/", defaults={"path": ""})
+@pages.get("/chats/<chat_id>/preview/<path:path>")
+def page(chat_id: str, path: str) -> str:
+    """Show a file or folder of a commit as a web page; without ``?at=``, of the active branch."""
+    chat = request_context.context().chat(chat_id)
+    branch, head = chat.active_branch(), chat.head()
+    at = request.args.get("at") or ""
+    manifest_id = request_context.context().commit_id(chat, at or "HEAD")
+    if manifest_id is None or _entry_mode(chat, manifest_id, path) in {None, LINK}:
+        listed = f"covalt-git chat files {chat_id}"
+        raise UnknownNameError("file", path, chat.files(manifest_id), list_with=listed)
+    chat_detail = ask(chats.get_chat, chat_id=chat_id)
+    rows = _commits_of(chat, branch, head)
+    at = "" if at == "HEAD" else at
+    return render_template(
+        "preview.html",
+        chat=chat_detail,
+        pane=Pane(
+            path=path,
+            url=_url(chat_id, manifest_id, path),
+            manifest_id=manifest_id,
+            at=at,
+            branch=branch,
+            width=_width(),
+            changes=tuple(_changes(chat, rows)),
+            commits=choices(chat_id, chat_detail.branches, *([at] if at else ())),
+        ),
+        widths=WIDTHS,
+    )
+
+
+def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
+    """Return the pane beside the conversation of a branch; None if it has nothing to show.
+
+    The query may have the file (``preview``), the commit (``at``) and the width.
+    """
+    if head is None:
+        return None
+    context = request_context.context()
+    chat = context.chat(chat_id)
+    rows = _commits_of(chat, branch, head)
+    changes = tuple(_changes(chat, rows))
+    at = request.args.get("at") or ""
+    manifest_id = context.commit_id(chat, at) if at else head
+    assert manifest_id is not None
+    path = _page_of(chat, manifest_id, changes)
+    if path is None and not changes:
+        return None
+    commits = [SelectOption(row.id, f"{row.id[:SHORT]} {row.title}") for row in rows]
+    if at and manifest_id not in {row.id for row in rows}:
+        commits.append(SelectOption(manifest_id, manifest_id[:SHORT]))
+    return Pane(
+        path=path,
+        url="" if path is None else _url(chat_id, manifest_id, path),
+        manifest_id=manifest_id,
+        at=manifest_id if at else "",
+        branch=branch,
+        width=_width(),
+        changes=changes,
+        commits={
+            "Follow": (SelectOption("", branch),),
+            "Commits": tuple(commits),
+        },
+    )
+
+
+def _page_of(chat: ChatStore, manifest_id: str, changes: Sequence[ChangedFile]) -> str | None:
+    """Return the path that the query names, else the index page, else the page that changed last."""
+    index = next(
+        (change.path for change in changes if change.is_page and change.path.endswith(f"/{INDEX}")),
+        None,
+    )
+    last = next((change.path for change in changes if change.is_page), None)
+    for path in (request.args.get("preview"), INDEX, index, last):
+        if path and _entry_mode(chat, manifest_id, path) not in {None, LINK}:
+            return path
+    return None
+
+
+def _entry_mode(chat: ChatStore, manifest_id: str, path: str) -> int | None:
+    tree = chat.state(manifest_id).tree
+    entry = trees.find_entry(chat.store, tree, path.removesuffix("/"))
+    if entry is None or (path.endswith("/") and entry.mode != FOLDER):
+        return None
+    return entry.mode
+
+
+def _url(chat_id: str, manifest_id: str, path: str) -> str:
+    """Return the URL of a file in a preview of its commit, for the session of the request."""
+    keys: PreviewKeys = current_app.config["COVALT_PREVIEWS"]
+    key = keys.key(PreviewedCommit(session.get(SESSION_ID, ""), chat_id, manifest_id))
+    return url_for("preview_files.file", key=key, path=path)
+
+
+def _width() -> str:
+    width = request.args.get("width", "")
+    return width if width in WIDTHS else ""
+
+
+def _commits_of(chat: ChatStore, branch: str, head: str | None) -> list[HistoryRow]:
+    """Return the last commits of a branch that changed files, newest first, without those of the first branch."""
+    index = request_context.context().chat_index()
+    index.sync_chat(chat)
+    rows = index.manifests(chat.id, head=head, limit=_MOST_COMMITS, first_parents=True).rows
+    if branch != _FIRST_BRANCH and _FIRST_BRANCH in chat.branch_names():
+        shared = index.first_parents(chat.id, chat.branch(_FIRST_BRANCH).manifest_id)
+        rows = tuple(takewhile(lambda row: row.id not in shared, rows))
+    return [row for row in rows if row.changed_files]
+
+
+def _changes(chat: ChatStore, rows: Sequence[HistoryRow]) -> Iterator[ChangedFile]:
+    """Yield the files that commits changed, each once, with their last changes first."""
+    paths: set[str] = set()
+    for row in rows:
+        if row.changed_files > _BULK:
+            continue
+        parent = row.parents[0] if row.parents else None
+        for change in chat.tree_changes(chat.state(parent).tree, row.tree_id):
+            if change.path not in paths:
+                paths.add(change.path)
+                yield ChangedFile(change.path, change.kind)
+            if len(paths) == MOST_CHANGES:
+                return

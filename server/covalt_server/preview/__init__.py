@@ -1,0 +1,1 @@
+"""Previews: the files of a commit as a web app, in a sandboxed frame."""

@@ -1,0 +1,94 @@
+// Shows a preview again when its branch has moved, changes what it shows and its width without loading the page around
+// it, and scales a frame that is wider than its pane.  Without this script, links and a form load the page.
+
+const place = () => document.querySelector(".preview-frame");
+
+// Another frame instead of another `src`, which would be a step of the browser's history.
+function renew() {
+  const url = document.getElementById("preview-url")?.dataset.url;
+  const frame = place()?.querySelector("iframe");
+  if (!url || !frame || frame.getAttribute("src") === url) return;
+  const fresh = frame.cloneNode();
+  fresh.src = url;
+  frame.replaceWith(fresh);
+}
+
+function scale() {
+  const box = place();
+  if (!box) return;
+  const { width } = box.dataset;
+  const factor = width ? Math.min(1, box.clientWidth / width) : 1;
+  box.classList.toggle("scaled", factor < 1);
+  box.style.setProperty("--scale", factor);
+}
+
+const sized = new ResizeObserver(scale);
+let observed = null;
+
+function update() {
+  renew();
+  if (place() === observed) return;
+  observed = place();
+  sized.disconnect();
+  if (observed) sized.observe(observed);
+}
+
+function resize(width) {
+  const box = place();
+  if (width) box.dataset.width = width;
+  else delete box.dataset.width;
+  for (const link of document.querySelectorAll(".widths a")) {
+    if (link.dataset.width === width) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
+  scale();
+}
+
+// live.js and a reload ask for the page of this URL.
+function rename(url) {
+  const width = place()?.dataset.width;
+  if (width) url.searchParams.set("width", width);
+  else url.searchParams.delete("width");
+  url.hash = location.hash;
+  history.replaceState(history.state, "", url);
+}
+
+async function show(url) {
+  const answer = await fetch(url, { headers: { "HX-Request": "true" } }).catch(() => null); // messages stay for the user
+  const text = (answer?.ok && (await answer.text())) || "";
+  const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("preview");
+  if (!fresh) return location.assign(url);
+  const width = place()?.dataset.width;
+  document.getElementById("preview").replaceChildren(...fresh.childNodes);
+  if (place()) resize(width ?? "");
+  return rename(url);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.(".preview-pane a");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const url = new URL(link.href);
+  if ("width" in link.dataset) {
+    event.preventDefault();
+    resize(link.dataset.width);
+    rename(new URL(location.href));
+  } else if (link.closest("#preview") && url.pathname === location.pathname && url.search) {
+    event.preventDefault();
+    show(url);
+  }
+});
+
+document.addEventListener("submit", (event) => {
+  if (!event.target.closest("#preview")) return;
+  event.preventDefault();
+  const url = new URL(event.target.action);
+  url.search = new URLSearchParams(new FormData(event.target));
+  show(url);
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && location.hash === "#preview" && matchMedia("(max-width: 1099.98px)").matches) location.hash = "end";
+});
+
+new MutationObserver(update).observe(document.getElementById("content"), { childList: true, subtree: true, attributeFilter: ["data-url"] });
+update();
