@@ -94,7 +94,7 @@ def masked_path(path: str) -> str:
     """Return the percent-encoded path of a request for a log, without the key of a preview, which opens the files."""
     decoded = unquote(path)
     masked = _PREVIEW_KEY.sub("***", decoded)
-    return path if masked == decoded else quote(masked)
+    return path if masked == decoded else quote(masked, safe="/*")
 
 
 class Guard(NamedTuple):

@@ -18,7 +18,7 @@ from flask import Blueprint, current_app, make_response, redirect, request, send
 from markupsafe import Markup
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import FOLDER, LINK
 from covalt_git.text import display
 from covalt_git.workspaces import trees
@@ -169,7 +169,7 @@ def _answer(commit: PreviewedCommit, path: str) -> Response:
             return _listing(chat, entry.oid, path)
         return _sent(chat.store.read_blob(index.oid), INDEX)
     if entry is None or entry.mode == LINK or path.endswith("/"):
-        raise UnknownNameError("file", path, ())
+        raise CovaltError("the commit has no such file", http_status=404)
     return _sent(chat.store.read_blob(entry.oid), path)
 
 

@@ -1,50 +1,39 @@
 """A hostile artifact in a real browser: no attempt reaches a server or learns anything.
 
-Each attempt is made twice: by an artifact in the frame of our page, and by the same page in a plain
-frame of a plain server.  The second shows that the attempt works where nothing stops it; by the time
-all of those have arrived, none of the first has.
+By the time that the same attempts of a plain page have arrived (``tests/server/escapes.py``), none of an artifact has.
 """
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 
 import pytest
 from flask import Flask, get_template_attribute
 from markupsafe import Markup
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
-from covalt_git.render.inject_data import inject
 from tests.api_client import Api
 from tests.browser import launched
 from tests.live_server import live
+from tests.server.escapes import (
+    ATTEMPTS,
+    HTML,
+    LOADER,
+    ONLY_BY_ALLOWLIST,
+    arrived,
+    click,
+    filled,
+    has_allowlist,
+    opened,
+    reach_by_a_plain_page,
+)
 from tests.server.outside import Outside
 from tests.server.render.page_tool import add_page_tool, show
-from tests.settling import until
 from tests.tables import tables
 
-HTML = {"Content-Type": "text/html; charset=utf-8"}
-LOADER = """<!doctype html><head></head><body><script>
-const name = location.hash.slice(1);
-document.write(window.__TOOL_DATA__[name]);
-parent.postMessage(name, "*");
-</script></body>"""
-LISTENER = """if (window === top) {
-  window.tried = [];
-  addEventListener("message", ({ data }) => data?.covaltHeight === undefined && tried.push(data));
-}"""
-
 TABLES = tables(__file__)
-ATTEMPTS: dict[str, str] = dict(TABLES["attempts"])
 HEIGHTS: dict[str, str] = dict(TABLES["heights"])
-ALONE = {"fetch-later", "link-top", "form-top", "top"}
-"""Attempts that a plain page makes only once, or not together with others."""
-ONLY_BY_ALLOWLIST = {"location-api", "refresh-api", "history", "webrtc"}
-"""Attempts that only Connection-Allowlist stops, which Chromium has since version 152."""
 REQUESTED_BY_PAGES = r"(static/|frames/|favicon|api/events|\?token|$)"
 """Paths that the pages around an artifact request themselves."""
-
-FIRST_WITH_ALLOWLIST = 152
 
 
 @pytest.fixture(scope="module")
@@ -61,51 +50,7 @@ def chromium() -> Iterator[Browser]:
         yield browser
 
 
-@contextmanager
-def opened(chromium: Browser, *urls: str) -> Iterator[Page]:
-    """Open pages one after another in a window of their own, high enough for all of their frames."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 5000})
-    context.add_init_script(LISTENER)
-    try:
-        page = context.new_page()
-        for url in urls:
-            page.goto(url, wait_until="commit")
-        yield page
-    finally:
-        context.close()
-
-
 # Attempts
-
-
-def attempts(out: Outside, own: str) -> dict[str, str]:
-    """Return the markup of every attempt against two servers."""
-    return {
-        name: markup.replace("OUT", f"{out.url}/attempt/{name}")
-        .replace("API", f"{own}/api/list_toolsets?attempt={name}")
-        .replace("STUN", out.stun)
-        for name, markup in ATTEMPTS.items()
-    }
-
-
-def arrived(*servers: Outside) -> set[str]:
-    """Return the names of the attempts that reached one of the servers."""
-    paths = [one.path for server in servers for one in server.requests]
-    names = {found[1] for path in paths if (found := re.search(r"attempt[/=]([a-z-]+)", path))}
-    if any(server.datagrams for server in servers):
-        names.add("webrtc")
-    return names
-
-
-def click(page: Page, names: list[str]) -> None:
-    """Click in the frames of the attempts that need it, as a user's gesture.
-
-    A click of the mouse waits for the next frame, for seconds once the page is behind a new window.
-    """
-    for name in names:
-        if "id='go'" in ATTEMPTS[name]:
-            frame = page.frame_locator(f'iframe[src$="#{name}"]')
-            frame.locator("#go").evaluate("one => one.click()")
 
 
 def with_frames(app: Flask) -> None:
@@ -122,12 +67,12 @@ def with_frames(app: Flask) -> None:
 
 
 def test_no_attempt_of_an_artifact_reaches_a_server(api: Api, chromium: Browser) -> None:
-    names = list(ATTEMPTS)
-    if int(chromium.version.partition(".")[0]) < FIRST_WITH_ALLOWLIST:
-        names = [name for name in names if name not in ONLY_BY_ALLOWLIST]
+    stopped = {} if has_allowlist(chromium) else ONLY_BY_ALLOWLIST
+    attempts = {name: markup for name, markup in ATTEMPTS.items() if name not in stopped}
+    names = list(attempts)
 
     with Outside() as outside, live(api.root, prepare=with_frames) as own:
-        call_id = show(api, LOADER, attempts(outside, own.url))
+        call_id = show(api, LOADER, filled(attempts, outside, own.url))
         ours = f"{own.url}/frames/{call_id}/{','.join(names)}"
         with opened(chromium, own.door, ours) as page:
             noticed: list[str] = []
@@ -138,8 +83,8 @@ def test_no_attempt_of_an_artifact_reaches_a_server(api: Api, chromium: Browser)
             page.on("dialog", notice)
             page.on("download", notice)
             page.wait_for_function("count => tried.length === count", arg=len(names))
-            click(page, names)
-            reach_by_a_plain_page(chromium, names)
+            click(page, attempts)
+            reach_by_a_plain_page(chromium, attempts)
 
             assert arrived(outside) == set()
             assert (outside.requests, outside.datagrams) == ([], 0)
@@ -149,23 +94,8 @@ def test_no_attempt_of_an_artifact_reaches_a_server(api: Api, chromium: Browser)
             assert page.evaluate("document.body.dataset.owned") is None
             assert page.context.pages == [page]
             assert noticed == []
-            assert [one["name"] for one in page.context.cookies()] == [f"covalt_git_{own.port}"]
-
-
-def reach_by_a_plain_page(chromium: Browser, names: list[str]) -> None:
-    """Make sure that every attempt arrives where nothing stops it."""
-    with Outside() as outside, Outside() as own:
-        own.pages["/page"] = (HTML, inject(LOADER.encode(), attempts(outside, own.url)))
-        together = [name for name in names if name not in ALONE]
-        with ExitStack() as windows:
-            for group in (together, *([name] for name in ALONE & set(names))):
-                frames = "".join(f'<iframe src="/page#{name}"></iframe>' for name in group)
-                around = f"<!doctype html><body>{frames}<iframe></iframe>".encode()
-                own.pages[f"/{group[0]}"] = (HTML | {"Set-Cookie": "token=secret"}, around)
-                page = windows.enter_context(opened(chromium, f"{own.url}/{group[0]}"))
-                click(page, group)
-            until(lambda: arrived(outside, own) >= set(names))
-        assert any("token=secret" in one.path for one in outside.requests)
+            own_cookies = {f"covalt_git_{own.port}", f"covalt_git_{own.port}_messages"}
+            assert {one["name"] for one in page.context.cookies()} == own_cookies
 
 
 def test_an_artifact_does_not_navigate_our_page_back(api: Api, chromium: Browser) -> None:
