@@ -20,6 +20,7 @@ PAGES = [
     *("/chats/c1/history", "/chats/c1/states/HEAD", "/chats/c1/diff?old=HEAD&new="),
     *("/chats/c1/files", "/chats/c1/files/days.csv", "/chats/c1/files/notes.md"),
     *("/chats/c1/files/notes.md?view=edit", "/chats/c1/files/hum.wav"),
+    *("/chats/c1/files/app.html", "/chats/c1/preview/app.html", "/chats/c1/preview/?width=768"),
     *("/chats/c1/merge?branch=idea", "/chats/c1/conflicts"),
     *("/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}"),
     *("/search", "/search?q=csv", "/search?q=csv&kind=call&chat=c1"),
@@ -52,7 +53,8 @@ def api(shared: Api) -> Api:
     api.upload(("days.csv", b"day,celsius\n2026-01-01,3.5\n2026-01-02,4.5\n"))
     api.post("create_branch", chat_id="c1", name="idea")
     notes = b"# Notes\n\n| a | b |\n| - | - |\n| 1 | 2 |\n"
-    api.upload(("notes.md", notes), ("hum.wav", SILENCE))
+    app = b'<!doctype html><html lang="en"><title>App</title><main><h1>App</h1></main></html>'
+    api.upload(("notes.md", notes), ("hum.wav", SILENCE), ("app.html", app))
     (api.workspace / "unsaved.txt").write_text("typed")
     return api
 

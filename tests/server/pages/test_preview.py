@@ -1,0 +1,125 @@
+"""The pane of a preview beside the conversation, and the page of a preview."""
+
+from playwright.sync_api import FrameLocator, Page, expect
+
+from tests.api_client import Api
+from tests.live_server import Live
+from tests.server.visitor import Visitor
+
+WIDE = {"width": 1280, "height": 800}
+PHONE = {"width": 375, "height": 700}
+
+
+def app(page: Page) -> FrameLocator:
+    return page.frame_locator(".preview-frame iframe")
+
+
+def test_a_conversation_shows_the_app_of_its_branch_and_follows_it(
+    page: Page, served: Live, api: Api
+) -> None:
+    page.set_viewport_size(WIDE)
+    page.goto(f"{served.url}/chats/c1")
+    expect(page.locator("#preview")).to_be_hidden()
+
+    api.write("index.html", "<h1>First</h1>")
+    expect(app(page).locator("h1")).to_have_text("First")
+    first = api.get("get_chat", chat_id="c1")["active_manifest_id"]
+    # A click in the frame gives it the focus, in which live.js replaces nothing.
+    app(page).locator("h1").click()
+    api.write("index.html", "<h1>Second</h1>")
+
+    expect(app(page).locator("h1")).to_have_text("Second")
+    expect(page.locator("#preview-changes .modified")).to_contain_text("index.html")
+    conversation, pane = page.locator(".conversation"), page.locator("#preview")
+    left, right = conversation.bounding_box(), pane.bounding_box()
+    assert left is not None
+    assert right is not None
+    assert left["x"] + left["width"] < right["x"]
+
+    page.locator("#preview-at").select_option(first)
+    page.locator("#preview").get_by_role("button", name="Show").click()
+    expect(app(page).locator("h1")).to_have_text("First")
+    api.write("other.html", "<h1>Other</h1>")
+    page.locator("#preview-changes").get_by_role("link", name="other.html").click()
+    expect(app(page).locator("h1")).to_have_text("Other")
+
+
+def test_a_wide_app_is_scaled_into_its_pane(page: Page, served: Live, api: Api) -> None:
+    api.write("index.html", "<p id='w'></p><script>w.textContent = innerWidth</script>")
+    page.set_viewport_size(WIDE)
+    page.goto(f"{served.url}/chats/c1?width=375")
+    expect(app(page).locator("#w")).to_have_text("375")
+
+    page.locator(".widths").get_by_role("link", name="1280").click()
+
+    expect(page.locator(".widths [aria-current]")).to_have_text("1280 pixels")
+    box, frame = (
+        page.locator(name).bounding_box() for name in (".preview-frame", "#preview iframe")
+    )
+    assert box is not None
+    assert frame is not None
+    assert abs(box["width"] - frame["width"]) <= 1
+    assert abs(box["height"] - frame["height"]) <= 1
+    page.reload()
+    expect(app(page).locator("#w")).to_have_text("1280")
+
+
+def test_a_phone_opens_and_closes_the_preview_by_links(page: Page, served: Live, api: Api) -> None:
+    api.write("index.html", "<h1>App</h1>")
+    page.set_viewport_size(PHONE)
+    page.goto(f"{served.url}/chats/c1")
+    expect(page.locator("#preview")).to_be_hidden()
+    assert not any(path.startswith("/preview/") for path in served.paths)
+
+    page.get_by_role("link", name="Preview", exact=True).press("Enter")
+    expect(app(page).locator("h1")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#preview")).to_be_hidden()
+    page.go_back()
+    page.get_by_role("link", name="Close").click()
+    expect(page.locator("#preview")).to_be_hidden()
+
+
+def test_files_and_folders_lead_to_their_preview_without_javascript(
+    visitor: Visitor, api: Api
+) -> None:
+    api.write("site/index.html", "<h1>Site</h1>")
+    api.write("notes.txt", "no page")
+    old = api.get("get_chat", chat_id="c1")["active_manifest_id"]
+    api.post("create_branch", chat_id="c1", name="idea")
+    api.write("site/index.html", "<h1>New</h1>")
+
+    files = visitor.open("/chats/c1/files")
+    links = [link.href for link in files.links if link.text == "Preview"]
+    assert links == ["/chats/c1/preview/site/index.html", "/chats/c1/preview/site/"]
+    assert visitor.open("/chats/c1/files/site/index.html").link("Preview") == links[0]
+    assert not [
+        link for link in visitor.open("/chats/c1/files/notes.txt").links if link.text == "Preview"
+    ]
+    page = visitor.open(links[1])
+    (frame,) = page.named("iframe")
+    assert frame["src"].startswith("/preview/")
+    assert frame["src"].endswith("/site/")
+    assert frame["sandbox"] == "allow-scripts"
+    form = page.form("/chats/c1/preview/site/")
+    (other,) = visitor.send(form, "Show", at=old).named("iframe")
+    assert other["src"] != frame["src"]
+    assert visitor.open(page.link("375 pixels")).named("div")
+    for missing in ("none.html", "site/index.html/", "../c2/x.html"):
+        assert visitor.open(f"/chats/c1/preview/{missing}").status == 404
+
+
+def test_the_pane_lists_what_the_branch_has_changed(visitor: Visitor, api: Api) -> None:
+    api.write("a.txt", "1")
+    api.post("create_branch", chat_id="c1", name="idea")
+    api.post("switch_branch", chat_id="c1", branch="idea")
+    api.write("b.html", "<p>b</p>")
+    (api.workspace / "a.txt").unlink()
+    api.write("c.txt", "1")
+
+    own, main = visitor.open("/chats/c1"), visitor.open("/chats/c1?branch=main")
+
+    assert "Changed on idea + c.txt added \N{MINUS SIGN} a.txt deleted + b.html added" in own.text
+    assert "Changed on main + a.txt added" in main.text
+    assert len(own.named("iframe")) == 1
+    assert main.named("iframe") == []
