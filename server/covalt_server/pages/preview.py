@@ -10,6 +10,7 @@ from flask import Blueprint, current_app, render_template, request, session, url
 from covalt_git.errors import UnknownNameError
 from covalt_git.git_store.objects import FOLDER, LINK
 from covalt_git.operations.chats import chats
+from covalt_git.operations.chats.manifests import manifest_row
 from covalt_git.workspaces import trees
 from covalt_server import request_context
 from covalt_server.pages.chats import SHORT, SelectOption, choices
@@ -132,7 +133,9 @@ def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
     path = _page_of(chat, manifest_id, changes)
     if path is None and not changes:
         return None
-    commits = [SelectOption(row.id, f"{row.id[:SHORT]} {row.title}") for row in rows]
+    commits = [
+        SelectOption(row.id, f"{row.id[:SHORT]} {manifest_row(context, row).title}") for row in rows
+    ]
     if at and manifest_id not in {row.id for row in rows}:
         commits.append(SelectOption(manifest_id, manifest_id[:SHORT]))
     return Pane(
@@ -184,14 +187,23 @@ def _width() -> str:
 
 
 def _commits_of(chat: ChatStore, branch: str, head: str | None) -> list[HistoryRow]:
-    """Return the last commits of a branch that changed files, newest first, without those of the first branch."""
+    """Return the last commits of a branch that changed files, newest first, without those of the first branch.
+
+    Calls of tools that are hidden from the role are left out.
+    """
     index = request_context.context().chat_index()
     index.sync_chat(chat)
     rows = index.manifests(chat.id, head=head, limit=_MOST_COMMITS, first_parents=True).rows
     if branch != _FIRST_BRANCH and _FIRST_BRANCH in chat.branch_names():
         shared = index.first_parents(chat.id, chat.branch(_FIRST_BRANCH).manifest_id)
         rows = tuple(takewhile(lambda row: row.id not in shared, rows))
-    return [row for row in rows if row.changed_files]
+    return [row for row in rows if row.changed_files and _is_visible(row)]
+
+
+def _is_visible(row: HistoryRow) -> bool:
+    """Return whether the role may know what a commit changed: the paths are arguments of its call."""
+    by_tool = row.source == "tool_run" or row.tool_id is not None
+    return not by_tool or request_context.context().visibility.sees(row.tool_id or "")
 
 
 def _changes(chat: ChatStore, rows: Sequence[HistoryRow]) -> Iterator[ChangedFile]:
