@@ -1,4 +1,4 @@
-"""Page of a preview, and the pane that shows one beside the conversation."""
+"""Page of a preview, and the pane that shows one at the side of the conversation."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def page(chat_id: str, path: str) -> str:
 
 
 def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
-    """Return the pane beside the conversation of a branch; None if it has nothing to show.
+    """Return the pane for the conversation of a branch; None if it has nothing to show.
 
     The query may have the file (``preview``), the commit (``at``) and the width.
     """

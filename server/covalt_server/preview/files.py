@@ -1,7 +1,7 @@
 """Files of a preview: ``/preview/<key>/<path>`` answers with a file of the key's commit.
 
 The files are third-party code.  They run in a frame without an origin, and can load the files of the same key, but
-nothing else: no page of ours, no API, no other host, no storage.  As with artifacts, this takes three layers: the
+nothing else: no page of the server, no API, no other host, no storage.  As with artifacts, this takes three layers: the
 headers here, the sandbox of the frame (``templates/_preview.html``) and the policy of the page around it.
 ``tests/server/preview/test_preview_escapes.py`` attacks them.
 """
@@ -193,8 +193,8 @@ def _is_utf8(content: bytes) -> bool:
 def _listing(chat: ChatStore, tree: str, path: str) -> Response:
     entries = Markup()
     for name in trees.names(chat.store, tree, ""):
-        found = trees.find_entry(chat.store, tree, name)
-        ending = "/" if found is not None and found.mode == FOLDER else ""
+        entry = trees.find_entry(chat.store, tree, name)
+        ending = "/" if entry is not None and entry.mode == FOLDER else ""
         # `./`, because a browser would read the name `a:b` as a URL.
         link = f"./{quote(name, safe='', errors='surrogateescape')}{ending}"
         entries += _ENTRY.format(link, display.in_line(name + ending))

@@ -1,4 +1,4 @@
-"""The pane of a preview beside the conversation, and the page of a preview."""
+"""The pane of a preview next to the conversation, and the page of a preview."""
 
 from playwright.sync_api import FrameLocator, Page, expect
 
