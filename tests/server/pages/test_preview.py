@@ -1,13 +1,13 @@
 """The pane of a preview next to the conversation, and the page of a preview."""
 
-from playwright.sync_api import FrameLocator, Page, expect
+from playwright.sync_api import FrameLocator, Page, ViewportSize, expect
 
 from tests.api_client import Api
 from tests.live_server import Live
 from tests.server.visitor import Visitor
 
-WIDE = {"width": 1280, "height": 800}
-PHONE = {"width": 375, "height": 700}
+WIDE = ViewportSize(width=1280, height=800)
+PHONE = ViewportSize(width=375, height=700)
 
 
 def app(page: Page) -> FrameLocator:

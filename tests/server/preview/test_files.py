@@ -300,11 +300,11 @@ document.body.insertAdjacentHTML("beforeend", `<pre id="found">${JSON.stringify(
 
 def a_font() -> bytes:
     """Return a font of this machine; a browser needs one."""
-    folders = (Path("/usr/share/fonts"), Path("/Library/Fonts"))
-    file = next((file for folder in folders for file in folder.rglob("*.ttf")), None)
-    if file is None:
-        missing("a font", "apt-get install fonts-liberation")
-    return file.read_bytes()
+    for folder in ("/usr/share/fonts", "/Library/Fonts"):
+        for file in Path(folder).rglob("*.ttf"):
+            return file.read_bytes()
+    missing("a font", "apt-get install fonts-liberation")
+    raise AssertionError
 
 
 def test_an_app_loads_its_own_files_and_has_nothing_else(api: Api, chromium: Browser) -> None:
