@@ -153,9 +153,7 @@ class Guard(NamedTuple):
 
     def sign_out(self) -> Response:
         """Delete the cookies of a browser, and end its previews."""
-        keys: PreviewKeys = current_app.config["COVALT_PREVIEWS"]
-        keys.end(session.get(SESSION_ID, ""))
-        session.clear()
+        _end_session()
         answer = redirect("/", HTTPStatus.SEE_OTHER)
         answer.delete_cookie(self.cookie, httponly=True, samesite="Strict", path="/")
         return answer
@@ -230,10 +228,17 @@ class Guard(NamedTuple):
         path = "/" + quote(request.path.lstrip("/\\"), safe="/:")
         answer = redirect(f"{path}?{urlencode(rest)}" if rest else path, 303)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
+        _end_session()
         session[SESSION_ID] = secrets.token_hex(16)
         # The URL of this answer has the token, and so has its cookie.
         answer.headers["Cache-Control"] = "no-store"
         return answer
+
+
+def _end_session() -> None:
+    keys: PreviewKeys = current_app.config["COVALT_PREVIEWS"]
+    keys.end(session.get(SESSION_ID, ""))
+    session.clear()
 
 
 def _bearer(headers: RequestHeaders) -> str:

@@ -147,7 +147,7 @@ def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
         width=_width(),
         changes=changes,
         commits={
-            "Follow": (SelectOption("", branch),),
+            "Branch": (SelectOption("", f"newest of {branch}"),),
             "Commits": tuple(commits),
         },
     )

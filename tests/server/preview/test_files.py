@@ -232,6 +232,17 @@ def test_a_key_belongs_to_a_session_and_ends_when_it_signs_out(api: Api) -> None
     assert clients[1].get("/chats", base_url=HOME).status_code == 200
 
 
+def test_a_new_sign_in_of_a_browser_ends_the_keys_of_the_last_one(api: Api) -> None:
+    client = api.app.test_client()
+    client.get("/", base_url=HOME, query_string={"token": TOKEN})
+    url = frame_of(client)
+
+    client.get("/", base_url=HOME, query_string={"token": TOKEN})
+
+    assert ask(api, url).status_code == 403
+    assert ask(api, frame_of(client)).status_code == 200
+
+
 @pytest.mark.parametrize("role", ["reader", None])
 def test_each_role_that_sees_the_files_of_a_chat_may_preview_them(
     api: Api, role: str | None
