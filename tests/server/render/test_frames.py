@@ -121,5 +121,7 @@ def test_every_page_that_shows_a_result_shows_its_frame(api: Api, chromium: Brow
             page.goto(f"{own.url}/chats/c1{path}")
             expect(content(page)).to_contain_text("shown by")
             expect(content(page)).to_be_in_viewport()
+        page.get_by_role("link", name="Open it alone").click()
+        expect(page.frame_locator("iframe").locator("#told")).to_contain_text("shown by")
 
     assert errors == []
