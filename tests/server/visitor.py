@@ -85,6 +85,8 @@ class Page(HTMLParser):
             self._open.append(tag)
         if tag == "a" and "href" in given:
             self.links.append(Link(given["href"]))
+        elif "footer" in self._open:
+            return  # its form, which signs out, is on each page
         elif tag == "form":
             self.forms.append(Form(given.get("method", "get"), given.get("action", self.address)))
         elif self.forms and "form" in self._open:
@@ -134,7 +136,8 @@ class Page(HTMLParser):
             self._texts.append(data)
         if "a" in self._open and self.links:
             self.links[-1].text += data
-        if {"button", "form"} <= {*self._open} and self.forms[-1].buttons:
+        is_label = {"button", "form"} <= {*self._open} and "footer" not in self._open
+        if is_label and self.forms and self.forms[-1].buttons:
             name, value, words = self.forms[-1].buttons[-1]
             self.forms[-1].buttons[-1] = (name, value, words + data)
 
