@@ -13,6 +13,9 @@ from werkzeug.test import TestResponse
 from covalt_server.app import create_app
 from tests.api_client import HOME, PORT, TOKEN
 
+_ON_EACH_PAGE = {"footer", "dialog"}
+"""Elements with forms that each page has: one signs out, one closes the list of keys."""
+
 _UNSEEN = {"script", "style", "title", "head"}
 _EMPTY = {"input", "meta", "link", "img", "br", "hr", "path", "circle", "line", "use"}
 
@@ -85,8 +88,8 @@ class Page(HTMLParser):
             self._open.append(tag)
         if tag == "a" and "href" in given:
             self.links.append(Link(given["href"]))
-        elif "footer" in self._open:
-            return  # its form, which signs out, is on each page
+        elif _ON_EACH_PAGE & {*self._open}:
+            return
         elif tag == "form":
             self.forms.append(Form(given.get("method", "get"), given.get("action", self.address)))
         elif self.forms and "form" in self._open:
@@ -136,7 +139,7 @@ class Page(HTMLParser):
             self._texts.append(data)
         if "a" in self._open and self.links:
             self.links[-1].text += data
-        is_label = {"button", "form"} <= {*self._open} and "footer" not in self._open
+        is_label = {"button", "form"} <= {*self._open} and not _ON_EACH_PAGE & {*self._open}
         if is_label and self.forms and self.forms[-1].buttons:
             name, value, words = self.forms[-1].buttons[-1]
             self.forms[-1].buttons[-1] = (name, value, words + data)
