@@ -53,7 +53,7 @@ def key_of(own: Live, chat_id: str, commit: str) -> str:
 
 
 def add_frames(app: Flask, pages: dict[str, str]) -> None:
-    """Add a page of ours with the frame of a preview for each attempt."""
+    """Add a page of the server with the frame of a preview for each attempt."""
 
     @app.get("/frames")
     def frames() -> str:
