@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 COMMANDS: Final = (
-    *("init", "validate", "explain", "schema", "toolset", "bundle", "convert", "formats", "tool"),
+    *(
+        "init",
+        "status",
+        "validate",
+        "explain",
+        "schema",
+        "toolset",
+        "bundle",
+        "convert",
+        "formats",
+        "tool",
+    ),
     *(
         "grant",
         "trust",

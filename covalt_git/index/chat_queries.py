@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from covalt_git.conversations import commit_names
 from covalt_git.errors import UnknownNameError
@@ -23,6 +23,7 @@ from covalt_git.index.history import (
 )
 from covalt_git.index.synced_index import SyncedIndex, row_id, row_values
 from covalt_git.json_values import canonical_json
+from covalt_git.merging.branch_merge import STOPPED
 from covalt_git.models.calls import RenderPlan, ToolCall
 from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.registry import Chats
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from covalt_git.index.search_words import Query
     from covalt_git.index.synced_index import Result, Value
     from covalt_git.json_values import JsonObject
+    from covalt_git.models.calls import CallStatus
     from covalt_git.workspaces.chat import ChatStore
 
 
@@ -57,6 +59,19 @@ class ChatPosition(NamedTuple):
 
     refs: dict[str, str]
     newest: tuple[str, int, str]
+
+
+class LastCall(NamedTuple):
+    """The last call of a chat; ``object`` is the argument that names what it works on."""
+
+    chat_id: str
+    id: str
+    tool_id: str
+    status: CallStatus
+    error: str | None
+    object: str
+    started_at: str
+    result: Any
 
 
 @dataclass(slots=True)
@@ -98,7 +113,11 @@ class ChatQueries(SyncedIndex):
             SELECT id, title, created_at, active_branch, active_manifest_id, active_leaf_message_id,
                    forked_from, made_by,
                    (SELECT count(*) FROM workspace_manifests WHERE chat_id = c.id) AS manifests,
-                   (SELECT count(*) FROM tool_calls WHERE chat_id = c.id) AS tool_calls
+                   (SELECT count(*) FROM tool_calls WHERE chat_id = c.id) AS tool_calls,
+                   max(created_at,
+                       ifnull((SELECT max(moment) || 'Z' FROM workspace_manifests WHERE chat_id = c.id), ''),
+                       ifnull((SELECT max(started_at) FROM tool_calls WHERE chat_id = c.id), '')
+                   ) AS active_at
             FROM chats AS c WHERE {where} ORDER BY created_at DESC, id
             """,  # noqa: S608 - our own words
             values,
@@ -375,6 +394,35 @@ class ChatQueries(SyncedIndex):
             {"chat_id": chat_id, "before": before, "limit": -1 if limit is None else limit},
             convert=_call,
         )
+
+    def last_calls(self) -> list[LastCall]:
+        """Return the last call of each chat that has one, by chat."""
+        return self.read(
+            """
+            SELECT c.chat_id, c.id, c.tool_id, c.status, c.error, c.object, c.started_at, c.result
+            FROM chats AS h CROSS JOIN tool_calls AS c ON c.chat_id = h.id AND c.id = (
+                SELECT id FROM tool_calls WHERE chat_id = h.id ORDER BY started_at DESC, id DESC LIMIT 1)
+            ORDER BY h.id
+            """,
+            convert=lambda row: LastCall(**row_values(row)),
+        )
+
+    def chats_with_merges(self) -> list[str]:
+        """Return the chats that have a merge, or one that conflicts stopped."""
+        return self.read(
+            """
+            SELECT id FROM chats AS h WHERE refs LIKE ? OR EXISTS (
+                SELECT 1 FROM workspace_manifests WHERE chat_id = h.id AND source = 'merge')
+            ORDER BY id
+            """,
+            (f'%"{STOPPED}"%',),
+            convert=row_id,
+        )
+
+    def merges(self, chat_id: str) -> list[str]:
+        """Return the merges on the branches of a chat."""
+        query = "SELECT id FROM workspace_manifests WHERE chat_id = ? AND source = 'merge'"
+        return self.read(query, (chat_id,), convert=row_id)
 
     def recent_calls(self, limit: int) -> list[ToolCall]:
         """Return the last calls of all chats, newest first."""

@@ -255,6 +255,7 @@ CREATE INDEX manifests_by_source ON workspace_manifests (chat_id, source_ref);
 CREATE INDEX manifests_by_message ON workspace_manifests (chat_id, message_id);
 CREATE INDEX messages_by_previous ON workspace_manifests (chat_id, previous_message_id)
     WHERE source = 'message';
+CREATE INDEX merges ON workspace_manifests (chat_id) WHERE source = 'merge';
 CREATE INDEX tool_calls_by_start ON tool_calls (chat_id, started_at);
 CREATE INDEX approvals_by_state ON approvals (state, created_at);
 

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import Edits
 
-SAVED = re.compile(r"\.(?:theirs|deleted-in)-")
-"""A part of each name of a version that is kept beside a file."""
-
 _LONGEST_LABEL = 60  # the label, the file's name and a number share the 255 bytes of a name
 _MOST_BYTES = 512 << 10
 _MOST_LINES = 400

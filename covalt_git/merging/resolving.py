@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.merging import branch_merge, merge_conflicts
-from covalt_git.merging.merge_conflicts import SAVED, Choice
+from covalt_git.merging.merge_conflicts import Choice
 from covalt_git.merging.tree_merge import Clash
 from covalt_git.models.commit_record import MergeConflict
 from covalt_git.workspaces import trees
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
@@ -44,21 +44,26 @@ def waiting(chat: ChatStore, oid: str | None, tree: str | None) -> list[Waiting]
 
     ``tree`` is the tree of the commit, or of a scan of the workspace.
     """
-    saved = {
-        path for path, _ in trees.walk(chat.store, tree) if SAVED.search(path.rpartition("/")[2])
-    }
+    return unresolved(chat, _merges(chat, oid), tree)
+
+
+def unresolved(
+    chat: ChatStore, merges: Iterable[WorkspaceManifest], tree: str | None
+) -> list[Waiting]:
+    """Return the unresolved conflicts of some merges, newest first, as :func:`waiting`."""
     conflicts: dict[str, Waiting] = {}
-    for manifest in _merges(chat, oid) if saved else ():
+    for manifest in merges:
         merge = manifest.record.merge
         for conflict in merge.conflicts if merge else ():
-            if merge and conflict.saved_as in saved:
+            saved = conflict.saved_as
+            if merge and saved and trees.find_entry(chat.store, tree, saved) is not None:
                 where = {
                     "branch": merge.branch,
                     "manifest_id": manifest.id,
                     "base_id": merge.base_id,
                 }
                 # The newest merge that saved a version at this path is the one whose version is there.
-                conflicts.setdefault(conflict.saved_as, Waiting(**dict(conflict), **where))
+                conflicts.setdefault(saved, Waiting(**dict(conflict), **where))
     return sorted(conflicts.values(), key=lambda conflict: (conflict.path, conflict.saved_as))
 
 

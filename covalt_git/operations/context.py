@@ -196,6 +196,14 @@ class Context:
         with Decisions(self.root, self.visibility).recording(tool_id, args):
             self._check_tool(tool_id, args)
 
+    def may_do(self, tool_id: str) -> bool:
+        """Return whether the principal may perform operations that need a built-in tool, with any arguments."""
+        try:
+            self._check_tool(tool_id, None)
+        except ForbiddenError:
+            return False
+        return True
+
     def _check_tool(self, tool_id: str, args: JsonObject | None) -> None:
         from covalt_git.toolsets.builtin_tools import BUILTINS  # noqa: PLC0415 - as above
 

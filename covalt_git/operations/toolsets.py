@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
 from covalt_git.access.grants import granted
+from covalt_git.catalog import toolset_cache
 from covalt_git.errors import CovaltError, Problem
 from covalt_git.grants.plans import (
     ANY_HOST,
@@ -38,8 +38,9 @@ from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from covalt_git.models.tool import Tool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
 
@@ -84,6 +85,11 @@ class ToolsetFacts(Result):
     digest: str | None = Field(description="Of all its files; null if it always had errors.")
     errors: int
     warnings: int
+    to_accept: int = Field(description="Number of tools of its sources that are not accepted.")
+    waits_for: Literal["listing", "acceptance"] | None = Field(
+        description="Why none of its tools can be called yet: its MCP servers were not asked for them, or they are not"
+        " accepted; null if one can be called, or for another reason."
+    )
 
 
 class ToolsetRow(ToolsetFacts):
@@ -207,18 +213,20 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
     If a tool of a toolset is hidden from the role, its errors and warnings are not counted.
     """
     catalog = context.catalog
-    visible = Counter(tool.toolset_id for tool in catalog.visible(context.toolset_index().tools()))
+    visible: dict[str, list[Tool]] = {}
+    for tool in catalog.visible(context.toolset_index().tools()):
+        visible.setdefault(tool.toolset_id, []).append(tool)
     tool_ids = context.toolset_index().toolset_tools()
     rows = []
     for row in visible_toolsets(context):
-        tools = visible[row["id"]]
-        everything = tools == row["tools"]
+        tools = visible.get(row["id"], [])
+        everything = len(tools) == row["tools"]
         # The index has the last valid tools of a toolset with errors, and may count others than its files now have.
         if not row["sound"]:
             everything = catalog.sees_all_of(row["id"], tool_ids.get(row["id"]))
         not_trusted = everything and row["sound"] and _is_untrusted(context, row["id"])
-        fields = _shared_fields(row, everything=everything)
-        rows.append(ToolsetRow(**fields, tools=tools, not_trusted=not_trusted))
+        fields = _shared_fields(context, row, tools, everything=everything)
+        rows.append(ToolsetRow(**fields, tools=len(tools), not_trusted=not_trusted))
     return ToolsetList(toolsets=tuple(rows))
 
 
@@ -241,7 +249,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
     may_plan = everything and toolset.sound
     hidden = dict.fromkeys(ToolsetContent.model_fields, ())
     return ToolsetDetail(
-        **_shared_fields(row, everything=everything),
+        **_shared_fields(context, row, catalog.visible(tools), everything=everything),
         **(content(toolset, visible_servers) if everything else hidden),
         came=toolset.state.model_dump(mode="json", exclude=_DECISIONS, exclude_none=True)
         if toolset.state.imported
@@ -286,13 +294,23 @@ def enable_toolset(context: Context, request: EnableToolset) -> ToolsetSwitched:
     return ToolsetSwitched(toolset_id=request.toolset_id, enabled=request.enabled, changed=changed)
 
 
-def _shared_fields(row: JsonObject, *, everything: bool) -> JsonObject:
-    """Return the fields that lists and details share, from the toolset's row in the index."""
+def _shared_fields(
+    context: Context, row: JsonObject, tools: Sequence[Tool], *, everything: bool
+) -> JsonObject:
+    """Return the fields that lists and details share, from the toolset's row in the index and its visible tools."""
+    to_accept = sum(tool.held_back in {"new", "changed"} for tool in tools)
+    waits_for = None
+    if all(tool.held_back is not None for tool in tools):
+        waits_for = (
+            "acceptance" if to_accept else _waits_for_listing(context, row, everything=everything)
+        )
     names = ("sound", "enabled", "source_type", "source_ref", "installed_at", "digest")
     return {name: row.get(name) for name in names} | {
         "lacks_grants": everything and bool(row.get("lacks_grants")),
         "errors": row.get("errors", 0) if everything else 0,
         "warnings": row.get("warnings", 0) if everything else 0,
+        "to_accept": to_accept,
+        "waits_for": waits_for,
         "id": row["id"],
         "name": row.get("name") or row["id"],
         "version": row.get("version") or "",
@@ -301,8 +319,16 @@ def _shared_fields(row: JsonObject, *, everything: bool) -> JsonObject:
     }
 
 
+def _waits_for_listing(
+    context: Context, row: JsonObject, *, everything: bool
+) -> Literal["listing"] | None:
+    servers = context.toolset_index().mcp_servers() if everything else ()
+    is_declared = any(server["toolset_id"] == row["id"] and server["enabled"] for server in servers)
+    return "listing" if is_declared else None
+
+
 def _is_untrusted(context: Context, toolset_id: str) -> bool:
-    toolset = read_toolset(context.root, toolset_id)
+    toolset = toolset_cache.toolset(context.root, toolset_id)
     return bool(untrusted_words(toolset, context.project.config))
 
 

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.manifests.project_root import find_root
-from covalt_git.operations import audit, search, tools, toolsets, validation
+from covalt_git.operations import audit, needs, search, tools, toolsets, validation
 from covalt_git.operations.calls import approvals
 from covalt_git.operations.chats import chats
 from covalt_git.operations.formats import conversions
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.errors import Problem
     from covalt_git.operations.audit import AuditVerified
     from covalt_git.operations.formats.conversions import Converted
+    from covalt_git.operations.needs import Need
     from covalt_git.operations.search import SearchedKind, SearchResults
     from covalt_git.operations.tools import ToolRow
     from covalt_git.operations.toolsets import ToolsetRow
@@ -84,6 +85,11 @@ class Project:
     def toolsets(self) -> tuple[ToolsetRow, ...]:
         """The toolsets with at least one tool that the role may see."""
         return self._session.perform(toolsets.list_toolsets).toolsets
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """What needs a decision or a repair that the role can make, such as pending approvals and conflicts."""
+        return self._session.perform(needs.list_needs).needs
 
     @property
     def chats(self) -> tuple[Chat, ...]:

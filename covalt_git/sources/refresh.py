@@ -194,18 +194,20 @@ def sources(root: Path, toolset_id: str | None = None) -> list[ToolSource]:
         if toolset.manifest is None:
             raise FaultyToolsetError(toolset.id, toolset.problems)
         toolsets = [toolset]
+    return [source for toolset in toolsets for source in sources_of(root, toolset)]
+
+
+def sources_of(root: Path, toolset: Toolset) -> list[ToolSource]:
+    """Return the MCP servers and documents of a toolset with a valid namespace; none if its manifest has errors."""
+    if toolset.manifest is None:
+        return []
     declared_sources = []
-    for toolset in toolsets:
-        if toolset.manifest is None:
-            continue
-        namespaces = lock_namespaces(root, toolset.id, toolset.manifest, toolset.state)
-        for declared in toolset.manifest.tool_sources:
-            if declared.id in namespaces:
-                reading = toolset.locks.get(declared.id)
-                lock = reading.value if reading else None
-                declared_sources.append(
-                    ToolSource(toolset, declared, namespaces[declared.id], lock)
-                )
+    namespaces = lock_namespaces(root, toolset.id, toolset.manifest, toolset.state)
+    for declared in toolset.manifest.tool_sources:
+        if declared.id in namespaces:
+            reading = toolset.locks.get(declared.id)
+            lock = reading.value if reading else None
+            declared_sources.append(ToolSource(toolset, declared, namespaces[declared.id], lock))
     return declared_sources
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from flask import current_app, g, has_request_context, request
 from flask.logging import default_handler
 
+from covalt_git.access import NamedTool
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.index.change_feed import ChangeFeed
 from covalt_git.operations.context import Context
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from flask import Flask
 
-    from covalt_git.json_values import JsonObject
     from covalt_git.models.access_token import AccessToken
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.project_watch import WatchedProject
@@ -125,10 +125,14 @@ def feed() -> ChangeFeed:
     return change_feed
 
 
-def pending_approvals() -> list[JsonObject]:
-    """Return the index rows of the pending approvals that are visible to the principal, oldest first."""
-    approvals, index = context().approvals(), context().chat_index()
-    return [row for row in index.approvals("pending") if approvals.exists(row["tool_id"])]
+def decidable_approvals() -> int:
+    """Return the number of pending approvals that the principal may decide about, as ``list_needs`` has them."""
+    visibility, rows = context().visibility, context().chat_index().approvals("pending")
+    return sum(
+        visibility.may_approve(NamedTool(row["tool_id"])).allowed
+        and context().chat_exists(row["chat_id"])
+        for row in rows
+    )
 
 
 def _close(_: BaseException | None) -> None:

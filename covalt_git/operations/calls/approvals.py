@@ -182,21 +182,25 @@ class ApprovalList(Result):
 @operation()
 def list_approvals(context: Context, request: ListApprovals) -> ApprovalList:
     """List the approvals of calls that the role may see, approve or deny."""
-    index, approvals = context.chat_index(), context.approvals()
-    damaged = index.sync_chats()
-    rows = index.approvals(None if request.state == "all" else request.state)
+    damaged = context.chat_index().sync_chats()
     return ApprovalList(
-        approvals=tuple(
-            ApprovalRow(
-                **{name: row[name] for name in row.keys() & ApprovalRow.model_fields.keys()},
-                by=row["requested_by"],
-                may_settle=_may_settle(context, row["tool_id"]),
-            )
-            for row in rows
-            # An approval has the arguments of its call, which a role that may not see the tool must not learn.
-            if approvals.exists(row["tool_id"]) and context.chat_exists(row["chat_id"])
-        ),
+        approvals=indexed_approvals(context, None if request.state == "all" else request.state),
         damaged=DamagedChat.each(damage for damage in damaged if context.chat_exists(damage[0])),
+    )
+
+
+def indexed_approvals(context: Context, state: ApprovalState | None) -> tuple[ApprovalRow, ...]:
+    """Return the approvals of the index that exist for the role, oldest first, without a synchronization."""
+    approvals = context.approvals()
+    return tuple(
+        ApprovalRow(
+            **{name: row[name] for name in row.keys() & ApprovalRow.model_fields.keys()},
+            by=row["requested_by"],
+            may_settle=_may_settle(context, row["tool_id"]),
+        )
+        for row in context.chat_index().approvals(state)
+        # An approval has the arguments of its call, which a role that may not see the tool must not learn.
+        if approvals.exists(row["tool_id"]) and context.chat_exists(row["chat_id"])
     )
 
 

@@ -79,6 +79,9 @@ class ChatRow(Result):
     )
     manifests: int
     tool_calls: int
+    active_at: str = Field(
+        description="Time of its newest commit or call; without one, of its creation."
+    )
     workspace: str = Field(description="The path of its folder, on the machine of the project.")
 
 
@@ -282,15 +285,20 @@ class ChatDeleted(Result):
 @operation()
 def list_chats(context: Context, _: EmptyRequest) -> ChatList:
     """List the chats, newest first."""
+    damaged = synced_chats(context)
+    return ChatList(chats=indexed_chats(context), damaged=damaged)
+
+
+def synced_chats(context: Context) -> tuple[DamagedChat, ...]:
+    """Bring the index of chats up to date; return the chats whose stores are damaged."""
     damaged = context.chat_index().sync_chats()
-    return ChatList(
-        chats=tuple(
-            _chat_row(context, row)
-            for row in context.chat_index().chat_rows()
-            if context.chat_exists(row["id"])
-        ),
-        damaged=DamagedChat.each(damage for damage in damaged if context.chat_exists(damage[0])),
-    )
+    return DamagedChat.each(damage for damage in damaged if context.chat_exists(damage[0]))
+
+
+def indexed_chats(context: Context) -> tuple[ChatRow, ...]:
+    """Return the chats of the index, newest first, without a synchronization."""
+    rows = context.chat_index().chat_rows()
+    return tuple(_chat_row(context, row) for row in rows if context.chat_exists(row["id"]))
 
 
 @operation(errors=(404,))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.project import Project
+    from covalt_git.toolsets.toolset import Toolset
 
 _WHAT = "see where secrets come from"
 
@@ -140,33 +141,39 @@ def _requested(project: Project) -> Iterator[SecretRow]:
     command = SecretCommand.of(project.root, project.config.secret_command)
     store = SecretStore.of_this_machine()
     for toolset_id in toolset_ids(project.root / "toolsets"):
-        toolset = read_toolset(project.root, toolset_id)
-        may = granted(toolset.id, toolset.state, toolset.digest)
-        # An HTTP tool keeps its part of a grant that a change of other files has ended.
-        kept = [
-            granted(toolset.id, toolset.state, toolset.digest, tool)
-            for tool in toolset.tools
-            if tool.http is not None
-        ]
-        acting = [
-            acting_grants(toolset),
-            *(acting_grants(toolset, tool) for tool in toolset.tools if tool.http is not None),
-        ]
-        for name in toolset.secrets:
-            if name.startswith(AUTH):  # `auth list` has the sign-ins
-                continue
-            source = store.source(name) or ("command" if command else None)
-            reaches = [grants.secrets[name] for grants in (may, *kept) if name in grants.secrets]
-            yield SecretRow(
-                name=name,
-                toolset_id=toolset.id,
-                granted=bool(reaches),
-                trusted=any(name in grants.secrets for grants in acting),
-                hosts=tuple(sorted({rule.text for reach in reaches for rule in reach.rules})),
-                python=name in may.secrets and toolset.has_python_tools,
-                source=source,
-                allowed=command.is_allowed if source == "command" and command else None,
-            )
+        yield from secrets_of(read_toolset(project.root, toolset_id), command, store)
+
+
+def secrets_of(
+    toolset: Toolset, command: SecretCommand | None, store: SecretStore
+) -> Iterator[SecretRow]:
+    """Yield the secrets that a toolset declares, except sign-ins; the command is not run."""
+    may = granted(toolset.id, toolset.state, toolset.digest)
+    # An HTTP tool keeps its part of a grant that a change of other files has ended.
+    kept = [
+        granted(toolset.id, toolset.state, toolset.digest, tool)
+        for tool in toolset.tools
+        if tool.http is not None
+    ]
+    acting = [
+        acting_grants(toolset),
+        *(acting_grants(toolset, tool) for tool in toolset.tools if tool.http is not None),
+    ]
+    for name in toolset.secrets:
+        if name.startswith(AUTH):  # `auth list` has the sign-ins
+            continue
+        source = store.source(name) or ("command" if command else None)
+        reaches = [grants.secrets[name] for grants in (may, *kept) if name in grants.secrets]
+        yield SecretRow(
+            name=name,
+            toolset_id=toolset.id,
+            granted=bool(reaches),
+            trusted=any(name in grants.secrets for grants in acting),
+            hosts=tuple(sorted({rule.text for reach in reaches for rule in reach.rules})),
+            python=name in may.secrets and toolset.has_python_tools,
+            source=source,
+            allowed=command.is_allowed if source == "command" and command else None,
+        )
 
 
 def _row(command: SecretCommand, *, changed: bool) -> SecretCommandRow:

@@ -1,29 +1,113 @@
-"""Start page: latest chats, pending approvals and toolsets with errors."""
+"""Start page: what needs the user, the chats that were active last, and the toolsets with their states."""
 
 from __future__ import annotations
 
-from flask import Blueprint, render_template
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 
-from covalt_git.operations import toolsets
-from covalt_git.operations.chats import chats
+from flask import Blueprint, render_template, url_for
+
+from covalt_git.operations import needs, toolsets
+from covalt_git.operations.chats import manifests
 from covalt_server import request_context
 from covalt_server.request_context import ask
 
+if TYPE_CHECKING:
+    from covalt_git.operations.chats.chats import ChatRow
+    from covalt_git.operations.chats.manifests import ManifestRow
+    from covalt_git.operations.needs import Need, NeedKind
+
 pages = Blueprint("home", __name__)
 
-MOST_CHATS = 8
+MOST_NEEDS = 12
+"""Number of rows that are not folded."""
+
+_BUTTONS: dict[NeedKind, str] = {
+    "approval": "Decide",
+    "conflict": "Resolve",
+    "broken_toolset": "Show the line",
+    "grant": "Grant",
+    "trust": "Review",
+    "secret": "Show",
+    "source": "Review",
+    "edits": "Show changes",
+    "failed_call": "Show the error",
+}
+
+
+class RecentChat(NamedTuple):
+    """A chat with the last commit of its active branch, if it has one."""
+
+    chat: ChatRow
+    last: ManifestRow | None
+
+
+class NeedRow(NamedTuple):
+    """What needs the user, with the page of its button."""
+
+    need: Need
+    page: str
+    button: str
 
 
 @pages.get("/")
 def home() -> str:
-    """Show the latest chats and the toolsets, or the first steps in an empty project."""
-    every = ask(toolsets.list_toolsets).toolsets
-    recent = ask(chats.list_chats).chats
+    """Show what needs the user, the last active chats and the toolsets; in an empty project, the first steps."""
+    listing = ask(needs.list_needs)
     return render_template(
         "home.html",
-        chats=recent[:MOST_CHATS],
-        more_chats=len(recent) > MOST_CHATS,
-        waiting=request_context.pending_approvals(),
-        toolsets=every,
-        broken=[toolset for toolset in every if not toolset.sound],
+        needs=[NeedRow(need, _page(need), _BUTTONS[need.kind]) for need in listing.needs],
+        most_needs=MOST_NEEDS,
+        damaged=listing.damaged,
+        chats=[_with_last(chat) for chat in listing.chats],
+        more_chats=len(listing.chats) == needs.MOST_CHATS,
+        toolsets=sorted(
+            ask(toolsets.list_toolsets).toolsets, key=lambda toolset: (toolset.sound, toolset.id)
+        ),
+        admin=request_context.context().is_admin,
+    )
+
+
+def _with_last(chat: ChatRow) -> RecentChat:
+    if chat.active_manifest_id is None:
+        return RecentChat(chat, None)
+    page = ask(manifests.list_manifests, chat_id=chat.id, manifest=chat.active_manifest_id, limit=1)
+    return RecentChat(chat, page.manifests[0])
+
+
+def _page(need: Need) -> str:
+    """Return the URL of the page on which the user can act."""
+    chat_id, toolset_id = need.chat_id, need.toolset_id
+    match need.kind:
+        case "approval":
+            return url_for("approvals.approval", execution_id=need.execution_id)
+        case "conflict" if need.branch is not None:
+            return url_for("branches.merge_preview", chat_id=chat_id, branch=need.branch)
+        case "conflict":
+            return url_for("branches.conflicts", chat_id=chat_id)
+        case "edits":
+            return url_for("chats.difference", chat_id=chat_id)
+        case "failed_call":
+            return url_for("calls.call", chat_id=chat_id, call_id=need.call_id)
+        case "source":
+            anchor = f"source-{quote(need.namespace or '')}"
+            return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor=anchor)
+        case "broken_toolset":
+            return _place(need)
+        case "grant":
+            return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor="grants")
+        case _:
+            return url_for("toolsets.toolset", toolset_id=toolset_id)
+
+
+def _place(need: Need) -> str:
+    """Return the URL of the line of a problem; of the toolset if the problem is in no file of its folder."""
+    folder = f"toolsets/{need.toolset_id}/"
+    if need.line is None or not (need.path or "").startswith(folder):
+        return url_for("toolsets.toolset", toolset_id=need.toolset_id, _anchor="problems")
+    return url_for(
+        "toolsets.source",
+        toolset_id=need.toolset_id,
+        path=(need.path or "").removeprefix(folder),
+        _anchor=f"L{need.line}",
     )

@@ -153,7 +153,7 @@ def _facts() -> dict[str, Any]:
     """Return the project's values in the navigation bar; empty if they cannot be read, as on error pages."""
     try:
         project = request_context.project()
-        waiting = len(request_context.pending_approvals())
+        waiting = request_context.decidable_approvals()
     except CovaltError:
         return {"project_name": "", "role": None, "count": 0}
     return {"project_name": project.root.name, "role": project.principal.role, "count": waiting}

@@ -1,0 +1,71 @@
+"""Start page: what needs the user with a button each, the last active chats, and the first steps."""
+
+import re
+
+from tests.api_client import Api, configure
+from tests.server.visitor import Visitor
+
+BROKEN = 'id: gear\nname: Gear\nversion: "1"\ncolour: red\n'
+
+
+def test_each_need_has_a_button_that_leads_to_where_it_is_decided(
+    visitor: Visitor, api: Api
+) -> None:
+    (api.root / "toolsets/gear").mkdir()
+    (api.root / "toolsets/gear/toolset.yaml").write_text(BROKEN)
+    asked = api.call("app-builder:run_command", command="ls")
+    api.post("create_chat", chat_id="c2")
+    failed = api.post(
+        "call_tool", chat_id="c2", tool_id="app-builder:read_file", args={"path": "nope"}
+    )
+    page = visitor.open("/")
+    assert "3 things need you" in page.text
+    buttons = [
+        f"/approvals/{asked['execution_id']}",
+        "/toolsets/gear/files/toolset.yaml#L4",
+        f"/chats/c2/calls/{failed['id']}",
+    ]
+    places = [page.source.index(f'class="button" href="{button}"') for button in buttons]
+    assert places == sorted(places)
+    for button in buttons:
+        visitor.open(button)
+
+    # The number in the navigation bar is that of the decisions that the role can make.
+    assert re.search(r'class="count">1<', page.source)
+    assert len(api.get("list_approvals")["approvals"]) == 1
+
+
+def test_the_number_of_approvals_is_that_of_the_role_that_decides(
+    visitor: Visitor, api: Api
+) -> None:
+    api.call("app-builder:run_command", command="ls")
+    configure(api.root, 'default_role: caller\nroles:\n  caller: {allow: ["app-builder.*"]}\n')
+    page = visitor.open("/")
+    assert 'class="count"' not in page.source
+    assert "Nothing needs you" in page.text
+
+
+def test_chats_are_in_the_order_of_their_last_activity_with_their_last_line(
+    visitor: Visitor, api: Api
+) -> None:
+    api.post("create_chat", chat_id="c2", title="Newer")
+    api.post("add_message", chat_id="c2", text="hello")
+    api.write("a.txt", "one\n")
+    page = visitor.open("/")
+    assert [*dict.fromkeys(re.findall(r'<li id="chat-(c\d)"', page.source))] == ["c1", "c2"]
+    assert "Write file a.txt" in " ".join(page.text.split())
+    assert "hello" in page.text
+
+
+def test_an_empty_project_shows_three_steps_each_a_button_and_a_command(
+    visitor: Visitor, api: Api
+) -> None:
+    api.post("delete_chat", chat_id="c1")
+    page = visitor.open("/")
+    assert "Three steps" in page.text
+    assert "Nothing needs you" not in page.text
+    for command in ("covalt-git toolset new", "covalt-git chat new", "covalt-git call c1"):
+        assert command in page.text
+    assert page.link("Import a toolset") == "/imports"
+    assert page.link("Choose a tool") == "/tools"
+    assert visitor.send(page.form("/chats")).address == "/chats/c1"
