@@ -13,24 +13,22 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import CommitGraph
-from covalt_git.merging import merge_conflicts
+from covalt_git.merging.state_merge import merge_states
 from covalt_git.merging.taken_back import taken_back
-from covalt_git.merging.tree_merge import TreeMerge
 from covalt_git.models.base import StrictModel
 from covalt_git.models.commit_record import MergeConflict, MergeRecord, WorkspaceNotes
-from covalt_git.workspaces import rules, switching, trees
+from covalt_git.workspaces import switching, trees
 from covalt_git.workspaces.chat import put_stored, stored_at
-from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from covalt_git.merging.merge_conflicts import Choices
-    from covalt_git.merging.tree_merge import Clash, MergedTree
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import MergeDecision
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.snapshot import Snapshot
+    from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
 
 STOPPED = "refs/covalt/merge"
@@ -215,40 +213,23 @@ def _plan(
         ours = snapshot.state
     elif head == base_id and (fast_forward or head is None):
         return plan._replace(status="fast_forward"), theirs
-    merging = TreeMerge(store, lambda path, text: rules.why_not_stored(path, text, chat.config))
-    merged = merging.merge(base.tree, ours.tree, theirs.tree)
-    unstored = (*snapshot.unstored(), *ours.empty_folders, *theirs.empty_folders)
-    edits, conflicts = merge_conflicts.decide(chat, branch, merged, choices or {}, unstored)
-    empty = _three_ways(*(set(state.empty_folders) for state in (base, ours, theirs)))
-    after = trees.edited_state(store, FolderState(merged.tree, tuple(empty)), edits)
-    lines = {
-        clash.path: merge_conflicts.conflicting_lines(store, clash, (into, branch))
-        for clash, conflict in zip(merged.clashes, conflicts, strict=True)
-        if conflict.decision is None
-    }
-    possible = {
-        clash.path: _possible(chat, branch, clash, merged, unstored) for clash in merged.clashes
-    }
-    notes = trees.notes(store, snapshot.notes, ours.tree, after)
-    status: MergeStatus = "conflicts" if lines else "merged"
-    plan = plan._replace(status=status, conflicts=conflicts, lines=lines, possible=possible)
-    return plan._replace(notes=notes), after
-
-
-def _possible(
-    chat: ChatStore, branch: str, clash: Clash, merged: MergedTree, unstored: Iterable[str]
-) -> tuple[MergeDecision, ...]:
-    """Return the decisions that a conflict can have, besides new content."""
-    others = (*unstored, *(other.path for other in merged.clashes))
-    decisions: dict[MergeDecision, bool] = {
-        "ours": True,
-        "theirs": True,
-        "union": merge_conflicts.can_unite(chat, clash),
-        "both": merge_conflicts.can_keep_both(chat, branch, clash, merged.tree, others),
-    }
-    return tuple(decision for decision, is_possible in decisions.items() if is_possible)
-
-
-def _three_ways(base: set[str], ours: set[str], theirs: set[str]) -> set[str]:
-    """Merge sets: apply the changes of both sides to ``base``."""
-    return (ours & theirs) | (ours - base) | (theirs - base)
+    merged = merge_states(
+        chat,
+        base,
+        ours,
+        theirs,
+        choices or {},
+        names=(into, branch),
+        unstored=snapshot.unstored(),
+        list_with=f"covalt-git chat merge {chat.id} {branch} --dry-run",
+    )
+    notes = trees.notes(store, snapshot.notes, ours.tree, merged.after)
+    status: MergeStatus = "conflicts" if merged.lines else "merged"
+    plan = plan._replace(
+        status=status,
+        conflicts=merged.conflicts,
+        lines=merged.lines,
+        possible=merged.possible,
+        notes=notes,
+    )
+    return plan, merged.after

@@ -52,11 +52,18 @@ Choices = Mapping[str | None, Choice]
 
 
 def decide(
-    chat: ChatStore, branch: str, merged: MergedTree, choices: Choices, unstored: Iterable[str]
+    chat: ChatStore,
+    branch: str,
+    merged: MergedTree,
+    choices: Choices,
+    unstored: Iterable[str],
+    *,
+    list_with: str,
 ) -> tuple[Edits, tuple[MergeConflict, ...]]:
     """Return the edits of a merged tree that carry out all decisions, and each conflict with its decision.
 
-    ``unstored`` are the untracked paths of the workspace and the empty folders.
+    ``unstored`` are the untracked paths of the workspace and the empty folders.  ``list_with`` is the command that
+    lists the conflicts.
 
     Raises:
         UnknownNameError: if a choice is for a path without a conflict.
@@ -65,8 +72,7 @@ def decide(
     paths = [clash.path for clash in merged.clashes]
     for path in choices:
         if path is not None and path not in paths:
-            dry = f"covalt-git chat merge {chat.id} {branch} --dry-run"
-            raise UnknownNameError("conflict", path, paths, list_with=dry)
+            raise UnknownNameError("conflict", path, paths, list_with=list_with)
     edits: Edits = {}
     conflicts = []
     for clash in merged.clashes:

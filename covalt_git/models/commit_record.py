@@ -134,6 +134,13 @@ class RestoreRecord(StrictModel):
     )
 
 
+class UndoneCall(StrictModel):
+    """A call whose changes of files a commit undoes, and the call's commit."""
+
+    call_id: str
+    manifest_id: str
+
+
 class MergeConflict(StrictModel):
     """A path that the two sides of a merge changed differently, and the resolution.
 
@@ -170,4 +177,5 @@ class CommitRecord(StrictModel):
     message: MessageRecord | None = None
     merge: MergeRecord | None = None
     restore: RestoreRecord | None = None
+    undone: UndoneCall | None = None
     workspace: WorkspaceNotes = WorkspaceNotes()

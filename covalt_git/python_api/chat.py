@@ -6,7 +6,14 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.operations.calls import calls
-from covalt_git.operations.chats import branches, chats, manifests, merges, messages
+from covalt_git.operations.chats import (
+    branches,
+    call_undos,
+    chats,
+    manifests,
+    merges,
+    messages,
+)
 from covalt_git.operations.chats import workspace_edits as edits
 from covalt_git.operations.chats import workspace_files as files
 from covalt_git.operations.registry import RequestFile
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
     from covalt_git.models.calls import CallError, RenderPlan
     from covalt_git.models.chats import Branch
     from covalt_git.operations.calls.calls import CallAnswer
+    from covalt_git.operations.chats.call_undos import CallUndone
     from covalt_git.operations.chats.manifests import ManifestRow
     from covalt_git.operations.chats.merges import Merged
     from covalt_git.operations.chats.messages import MessageRow
@@ -241,6 +249,27 @@ class Chat:
             CovaltError: with the code ``nothing_to_undo``.
         """
         return self._run(edits.undo_change).manifest_id
+
+    def undo_call(
+        self,
+        call: str,
+        *,
+        branch: str | None = None,
+        conflicts: Literal["ours", "theirs", "union"] | None = None,
+        dry_run: bool = False,
+    ) -> CallUndone:
+        """Undo the changes of files by one call in a new commit, and keep later changes.
+
+        Args:
+            call: The id of the call, the end of its id, or the name of its commit.
+            branch: The branch to change; by default the active one.
+            conflicts: The resolution of conflicts with later changes; by default such a conflict stops the undo, and
+                the result has the status ``conflicts``.
+            dry_run: Only return what would change.
+        """
+        return self._run(
+            call_undos.undo_call, call=call, branch=branch, conflicts=conflicts, dry_run=dry_run
+        )
 
     def redo(self) -> str | None:
         """Revert the last undo, unless files have changed since; return the new commit.

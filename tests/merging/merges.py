@@ -142,3 +142,12 @@ def histories(draw: st.DrawFn) -> tuple[Layout, Layout, Layout]:
                 side[path] = thing
         sides.append(side)
     return base, sides[0], sides[1]
+
+
+def differ_in_how_both_made_one(base: Layout, ours: Layout, theirs: Layout) -> bool:
+    """Return whether both sides added a file, one of them executable, which git merges differently."""
+    return any(
+        {ours[path][0], theirs[path][0]} == {"file", "program"}
+        and base.get(path, ("", b""))[0] not in {"file", "program"}
+        for path in ours.keys() & theirs.keys()
+    )

@@ -12,6 +12,7 @@ from covalt_git.workspaces.writing import writing
 from tests.examples import examples
 from tests.merging.merges import (
     TEXT,
+    differ_in_how_both_made_one,
     folder,
     gits_tree,
     histories,
@@ -119,15 +120,6 @@ def test_a_preview_returns_the_result_of_a_merge_and_stores_nothing(chat: ChatSt
     assert (told.status, told.changes, told.conflicts) == (done.status, done.changes, ())
     assert told.notes == done.notes
     assert told.manifest_id is None
-
-
-def differ_in_how_both_made_one(base: Layout, ours: Layout, theirs: Layout) -> bool:
-    """Return whether both sides added a file, one of them executable, which git merges differently."""
-    return any(
-        {ours[path][0], theirs[path][0]} == {"file", "program"}
-        and base.get(path, ("", b""))[0] not in {"file", "program"}
-        for path in ours.keys() & theirs.keys()
-    )
 
 
 SLOW = settings(

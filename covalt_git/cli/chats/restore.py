@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from covalt_git.cli.context import ask_to_print, chat_argument
+from covalt_git.cli.context import ask, ask_to_print, chat_argument, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
-from covalt_git.operations.chats import workspace_edits
+from covalt_git.errors import WrongCallError
+from covalt_git.operations.chats import call_undos, workspace_edits
+from covalt_git.text import display
 
 if TYPE_CHECKING:
+    from covalt_git.operations.chats.call_undos import CallUndone
     from covalt_git.operations.chats.workspace_edits import WorkspaceRestored
 
 
@@ -44,15 +48,61 @@ def restore(*, keep_files: bool, **fields: Any) -> None:
 
 @click.command(cls=JsonCommand)
 @chat_argument
-def undo(chat_id: str) -> None:
-    """Undo the last change of the files, in a new commit.
+@click.argument("call", required=False)
+@click.option(
+    "--branch", metavar="NAME", help="With CALL: the branch to change; default: the active."
+)
+@click.option(
+    "--prefer",
+    type=click.Choice(["ours", "theirs", "union"]),
+    help="With CALL: resolve all conflicts: the present version, the one before CALL, or the lines of both.",
+)
+@click.option(
+    "--resolve",
+    "pairs",
+    multiple=True,
+    metavar="PATH=CHOICE",
+    help="With CALL: resolve one: ours, theirs or union; repeatable.",
+)
+@click.option("--dry-run", is_flag=True, help="With CALL: only show what would happen.")
+def undo(
+    chat_id: str,
+    call: str | None,
+    branch: str | None,
+    prefer: str | None,
+    pairs: tuple[str, ...],
+    *,
+    dry_run: bool,
+) -> None:
+    """Undo the last change of the files, or one CALL, in a new commit.
 
-    Uncommitted changes are committed and undone first.  Another undo goes one change further back.
+    Without CALL, uncommitted changes are committed and undone first.  Another undo goes one change further back.
     `chat redo` reverts the last undo.
+
+    With CALL, the files of this call become as they were before it, and later changes are kept.  If later changes are
+    in the same lines, the undo stops and shows them, and nothing changes.  Exits with 1 then.
 
     Example: covalt-git chat undo c1
     """
-    _print(ask_to_print(workspace_edits.undo_change, chat_id=chat_id))
+    if call is None:
+        if branch or prefer or pairs or dry_run:
+            raise WrongCallError("--branch, --prefer, --resolve and --dry-run need a CALL")
+        _print(ask_to_print(workspace_edits.undo_change, chat_id=chat_id))
+        return
+    result = ask(
+        call_undos.undo_call,
+        chat_id=chat_id,
+        call=call,
+        branch=branch,
+        conflicts=prefer,
+        resolutions=[_resolution(pair) for pair in pairs],
+        dry_run=dry_run,
+    )
+    has_conflicts = result.status == "conflicts"
+    print_json(result, exit_code=int(has_conflicts))
+    _print_undone(chat_id, result, dry_run=dry_run)
+    if has_conflicts:
+        raise SystemExit(1)
 
 
 @click.command(cls=JsonCommand)
@@ -77,5 +127,41 @@ def _print(result: WorkspaceRestored) -> None:
         output.say("nothing to restore: the files are as in that commit")
 
 
-def _at(result: WorkspaceRestored) -> str:
+def _resolution(pair: str) -> dict[str, str]:
+    # From the right, because a path may contain `=`.
+    path, separator, decision = pair.rpartition("=")
+    if not separator or not path or not decision:
+        raise WrongCallError(f"--resolve takes PATH=CHOICE, not {pair!r}")
+    return {"path": posixpath.normpath(path), "decision": decision}
+
+
+def _print_undone(chat_id: str, result: CallUndone, *, dry_run: bool) -> None:
+    for conflict in result.conflicts:
+        about = f"{conflict.path}: {conflict.about}"
+        if conflict.decision is not None:
+            about += f"; resolved: {conflict.decision}"
+        output.say(f"  ! {display.in_line(about)}", fg="yellow")
+        output.conflicting_lines(conflict.lines)
+    if dry_run:
+        for change in result.changes:
+            output.say((change.patch or f"{change.path}: {change.kind}").rstrip("\n"))
+    else:
+        output.changes(result.changes)
+    for note in result.unstored:
+        output.say(f"  ! {display.in_line(note.path)} {note.reason}", fg="yellow", err=True)
+    if result.status == "nothing_to_undo":
+        output.say(f"nothing to undo: {result.branch} no longer has the changes of this call")
+    elif result.status == "conflicts":
+        what = "would be" if dry_run else "was"
+        output.say(f"nothing {what} undone: {result.branch} has later changes in the same lines")
+        again = f"covalt-git chat undo {chat_id} {result.call_id} --branch {result.branch}"
+        output.say(f"resolve all:  {again} --prefer ours|theirs|union")
+        output.say(f"resolve one:  {again} --resolve PATH=ours|theirs|union")
+    elif dry_run:
+        output.say(f"the call would be undone on {result.branch}", dim=True)
+    else:
+        output.say(f"{_at(result)} on {result.branch}", dim=True)
+
+
+def _at(result: WorkspaceRestored | CallUndone) -> str:
     return result.manifest_id[: output.SHORT] if result.manifest_id else "no commit"

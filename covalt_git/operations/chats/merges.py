@@ -285,7 +285,7 @@ def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict,
     return tuple(
         WaitingConflict.of(
             conflict,
-            about=_about(conflict, ours, conflict.branch),
+            about=about_conflict(conflict, ours, conflict.branch),
             decisions=resolving.possible(chat, conflict, scan.tree),
             lines=resolving.lines(chat, conflict, scan.tree),
         )
@@ -308,7 +308,7 @@ def _contents(request: Resolution | ResolveConflict) -> list[bytes]:
     return [content for content in (text, request.content_base64) if content is not None]
 
 
-def _about(conflict: MergeConflict, ours: str, theirs: str) -> str:
+def about_conflict(conflict: MergeConflict, ours: str, theirs: str) -> str:
     """Describe a conflict between two branches of these names."""
     if conflict.deleted is not None:
         without, changed = (ours, theirs) if conflict.deleted == "ours" else (theirs, ours)
@@ -322,7 +322,7 @@ def _merged(merge: Merge, fresh: WorkspaceNotes) -> Merged:
         conflicts=tuple(
             Conflict.of(
                 conflict,
-                about=_about(conflict, merge.into, merge.branch),
+                about=about_conflict(conflict, merge.into, merge.branch),
                 decisions=merge.possible.get(conflict.path, ()),
                 lines=merge.lines.get(conflict.path),
             )

@@ -139,6 +139,11 @@ class RestoreWorkspace(ChatRequest):
     branch: str | None = Field(
         None, max_length=200, description="With keep_files, the new branch; null: restore-1, ..."
     )
+    on_branch: str | None = Field(
+        None,
+        max_length=200,
+        description="The branch that is restored; another active branch is an error.",
+    )
 
 
 class WorkspaceRestored(Result):
@@ -300,6 +305,7 @@ def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceR
         raise InvalidRequestError("a branch requires keep_files")
     chat = context.chat(request.chat_id)
     with context.writing(chat) as writer:
+        _check_branch(chat, request.on_branch)
         # Under the lock, because each call that ends moves names such as HEAD~1.
         oid = commit_names.resolve(chat, request.manifest)
         if request.keep_files:

@@ -183,7 +183,7 @@ def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> Workspace
     """
     chat = context.chat(request.chat_id)
     with _changes(context, chat, request.old, request.new) as changes:
-        return _diff(chat, changes, request.patches)
+        return diff_of(chat, changes, request.patches)
 
 
 # Local, because over HTTP the size of the answer would have no limit.
@@ -193,7 +193,7 @@ def get_commit_diff(context: Context, request: GetCommitDiff) -> WorkspaceDiff:
     chat = context.chat(request.chat_id)
     with _changes(context, chat, request.old, request.new) as changes:
         patches = len(changes) if request.patches else 0
-        return _diff(chat, changes, patches, complete=True, as_binary=request.binary)
+        return diff_of(chat, changes, patches, complete=True, as_binary=request.binary)
 
 
 @contextmanager
@@ -242,14 +242,15 @@ def _changes(context: Context, chat: ChatStore, old: str, new: str) -> Iterator[
         yield chat.tree_changes(old_tree, new_tree)
 
 
-def _diff(
+def diff_of(
     chat: ChatStore,
-    changes: list[FileChange],
+    changes: Sequence[FileChange],
     patches: int,
     *,
     complete: bool = False,
     as_binary: bool = False,
 ) -> WorkspaceDiff:
+    """Return changes with the patches of the first ``patches`` files; unless ``complete``, with the limits of a page."""
     room, largest = (math.inf, math.inf) if complete else (_PATCH_BYTES, _PATCHED_BYTES)
     diffs: list[FileDiff] = []
     for number, change in enumerate(changes if complete else changes[:_MOST_CHANGES]):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, flash, make_response, render_template, request
 
 from covalt_git.errors import CovaltError
-from covalt_git.operations.chats import branches, chats, merges, workspace_edits
+from covalt_git.operations.chats import (
+    branches,
+    call_undos,
+    chats,
+    manifests,
+    merges,
+    workspace_edits,
+)
 from covalt_server.pages import layout
 from covalt_server.render import code
 from covalt_server.request_context import ask
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
+    from covalt_git.operations.chats.call_undos import CallUndone
     from covalt_git.operations.chats.merges import Merged
 
 pages = Blueprint("branches", __name__)
@@ -42,9 +50,12 @@ def restore(chat_id: str) -> Response:
         chat_id=chat_id,
         manifest=manifest,
         paths=(path,) if path else (),
+        on_branch=request.form.get("branch") or None,
     )
     message = (
-        "Restored in a new commit." if outcome.made else "The files already match that commit."
+        f"Restored in a new commit on {outcome.branch}."
+        if outcome.made
+        else "The files already match that commit."
     )
     if outcome.hint:
         flash(outcome.hint)
@@ -87,11 +98,7 @@ def merge(chat_id: str) -> Response | str:
 
     If the merge is refused, show the form again with the reason and the choices, which would be lost otherwise.
     """
-    choices = {
-        name.removeprefix(CHOICE): decision
-        for name, decision in request.form.items()
-        if name.startswith(CHOICE) and decision
-    }
+    choices = _choices()
     decisions = [{"path": path, "decision": way} for path, way in choices.items()]
     branch, again = request.form.get("branch", ""), "again" in request.form
     fields = {"chat_id": chat_id, "branch": branch, "again": again}
@@ -107,6 +114,34 @@ def merge(chat_id: str) -> Response | str:
     if any(conflict.decision == "both" for conflict in outcome.conflicts):
         return layout.back("branches.conflicts", "Merged.", chat_id=chat_id)
     return layout.back("conversation.chat", _OUTCOMES[outcome.status], chat_id=chat_id)
+
+
+@pages.get("/chats/<chat_id>/calls/<call_id>/undo")
+def undo_call_preview(chat_id: str, call_id: str) -> str:
+    """Show what an undo of a call would change on a branch, with a choice for each conflict."""
+    branch = request.args.get("branch") or None
+    return _undo_page(chat_id, _undo_call(chat_id, call_id, branch, dry_run=True))
+
+
+@pages.post("/chats/<chat_id>/calls/<call_id>/undo")
+def undo_call(chat_id: str, call_id: str) -> Response | str:
+    """Undo a call on the branch that the preview showed.
+
+    With a conflict that has no choice, show the preview again, also if the conflict is new since then.
+    """
+    branch, choices = request.form.get("branch") or None, _choices()
+    decisions = [{"path": path, "decision": way} for path, way in choices.items()]
+    try:
+        outcome = _undo_call(chat_id, call_id, branch, resolutions=decisions)
+    except CovaltError as error:
+        preview = _undo_call(chat_id, call_id, branch, dry_run=True)
+        return make_response(_undo_page(chat_id, preview, choices, error), error.http_status)
+    if outcome.status == "conflicts":
+        return _undo_page(chat_id, outcome, choices)
+    message = f"Undone in a new commit on {outcome.branch}."
+    if outcome.status == "nothing_to_undo":
+        message = f"Nothing to undo: {outcome.branch} no longer has the changes of this call."
+    return layout.back("conversation.chat", message, chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/conflicts")
@@ -191,6 +226,43 @@ def _merge_page(
         choices=choices,
         error=error,
         lines=code.highlighted,
+    )
+
+
+def _choices() -> dict[str, str]:
+    """Return the choices of a form by the paths of the conflicts."""
+    return {
+        name.removeprefix(CHOICE): decision
+        for name, decision in request.form.items()
+        if name.startswith(CHOICE) and decision
+    }
+
+
+def _undo_call(chat_id: str, call_id: str, branch: str | None, **fields: Any) -> CallUndone:
+    most = layout.MOST_PATCHES
+    return ask(
+        call_undos.undo_call, chat_id=chat_id, call=call_id, branch=branch, patches=most, **fields
+    )
+
+
+def _undo_page(
+    chat_id: str,
+    undo: CallUndone,
+    choices: Mapping[str, str] = MappingProxyType({}),
+    error: CovaltError | None = None,
+) -> str:
+    commit = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=undo.call_manifest_id)
+    return render_template(
+        "undo_call.html",
+        chat_id=chat_id,
+        undo=undo,
+        row=commit,
+        branches=ask(branches.list_branches, chat_id=chat_id).branches,
+        choice=CHOICE,
+        choices=choices,
+        error=error,
+        lines=code.highlighted,
+        patch=code.diff,
     )
 
 

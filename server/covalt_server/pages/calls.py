@@ -84,6 +84,7 @@ def call(chat_id: str, call_id: str) -> str:
         diff=_changed(record, result),
         patch=partial(code.diff, most=MOST_LINES, rest=commit),
         again=_again(record.tool_id, record.chat_id, record.args, call_id=record.id),
+        may_undo=layout.may_restore(),
     )
 
 

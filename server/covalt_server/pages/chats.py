@@ -102,6 +102,7 @@ def state(chat_id: str, manifest: str) -> str:
         diff=diff_of(chat_id, parent, commit.id),
         patch=code.diff,
         branches=heads,
+        may_restore=shell.may_restore(),
         heads_here=[head for head in heads if head.manifest_id == commit.id],
         choices=choices(chat_id, heads),
         suggested=suggested(heads, commit.source),

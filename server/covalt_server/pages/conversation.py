@@ -137,6 +137,7 @@ def _values(chat_detail: ChatDetail, *parts: ConversationPage) -> dict[str, Any]
         "most_letters": MOST_LETTERS,
         "new_branch": available_name(chat_detail.branches, "branch"),
         "questions": questions,
+        "may_undo": layout.may_restore(),
         "decisions": [
             call.id for call in parts[0].unfinished if call.approval or call.id in questions
         ],

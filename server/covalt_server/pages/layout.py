@@ -120,6 +120,11 @@ def back(endpoint: str, message: str = "", /, **values: Any) -> Response:
     return redirect(url_for(endpoint, **values), 303)
 
 
+def may_restore() -> bool:
+    """Return whether the role may undo and restore, so that pages have buttons for these."""
+    return request_context.context().may_do("workspace:restore")
+
+
 def asset(name: str) -> str:
     """Return the URL of a file in ``static/`` with a version, so that browsers cache it until it changes."""
     return url_for("static", filename=name, v=f"{(_STATIC / name).stat().st_mtime_ns:x}")

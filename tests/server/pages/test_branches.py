@@ -187,3 +187,63 @@ def test_a_chat_is_deleted_only_by_its_id(visitor: Visitor, branched: Api) -> No
     page = visitor.send(form, confirm="c1")
     assert page.address == "/chats"
     assert not branched.store.parent.exists()
+
+
+def test_a_call_is_undone_from_its_page_its_commit_and_its_row(visitor: Visitor, api: Api) -> None:
+    api.write("a.txt", "one\ntwo\nthree\n")
+    call = api.write("a.txt", "ONE\ntwo\nthree\n")
+    api.write("a.txt", "ONE\ntwo\nthree\nfour\n")
+    address = f"/chats/c1/calls/{call['id']}/undo"
+    commit = f"/chats/c1/states/{call['post_manifest_id']}"
+    for path in (f"/chats/c1/calls/{call['id']}", commit, "/chats/c1"):
+        assert address in [link.href for link in visitor.open(path).links], path
+
+    page = visitor.open(address)
+    assert "Undo a call on main" in page.text
+    assert "conflict" not in page.text
+    assert folder(api) == {"a.txt": "ONE\ntwo\nthree\nfour\n"}
+    page = visitor.send(page.form(address))
+    assert page.address == "/chats/c1"
+    assert "Undone in a new commit on main." in page.text
+    assert folder(api) == {"a.txt": "one\ntwo\nthree\nfour\n"}
+    assert "Nothing to undo" in visitor.open(address).text
+
+
+def test_conflicts_of_an_undo_come_first_and_keep_the_later_lines(
+    visitor: Visitor, api: Api
+) -> None:
+    api.write("b.txt", "b\n")
+    call = api.call("app-builder:run_command", command="echo call > a.txt; echo B > b.txt")
+    api.post("approve_call", execution_id=call["execution_id"])
+    (api.workspace / "a.txt").write_text("mine\n")
+    address = f"/chats/c1/calls/{call['id']}/undo"
+    page = visitor.open(address)
+    assert page.text.index("1 conflict with later changes") < page.text.index("Undo on main")
+    page = visitor.send(page.form(address))
+    assert folder(api) == {"a.txt": "mine\n", "b.txt": "b\n"}
+
+
+def test_an_undo_changes_the_branch_that_its_page_names(visitor: Visitor, api: Api) -> None:
+    api.write("a.txt", "one\n")
+    call = api.write("a.txt", "two\n")
+    api.post("create_branch", chat_id="c1", name="idea")
+    address = f"/chats/c1/calls/{call['id']}/undo"
+    page = visitor.open(f"{address}?branch=idea")
+    assert "Undo on idea" in page.text
+    visitor.send(next(form for form in page.forms if form.method == "post"))
+    assert folder(api) == {"a.txt": "two\n"}
+    assert api.read("a.txt", manifest="idea").get_data(as_text=True) == "one\n"
+
+
+def test_a_restore_names_its_branch_and_is_refused_after_a_switch(
+    visitor: Visitor, api: Api
+) -> None:
+    first = api.write("a.txt", "one\n")["post_manifest_id"]
+    api.write("a.txt", "two\n")
+    api.post("create_branch", chat_id="c1", name="idea")
+    page = visitor.open(f"/chats/c1/states/{first}")
+    assert "Restore all files on main" in page.text
+    assert "Restore this file on main" in visitor.open(f"/chats/c1/files/a.txt?at={first}").text
+    api.post("switch_branch", chat_id="c1", branch="idea")
+    assert visitor.send(page.form("/chats/c1/restore")).status == 409
+    assert folder(api) == {"a.txt": "two\n"}

@@ -1,0 +1,138 @@
+"""Operation that undoes the changes of files by one call, and keeps later changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from covalt_git.errors import UnknownNameError
+from covalt_git.merging import call_undo
+from covalt_git.merging.call_undo import UndoStatus
+from covalt_git.merging.merge_conflicts import Choice, Choices
+from covalt_git.models.commit_record import WorkspaceNotes
+from covalt_git.operations.chats.merges import Conflict, about_conflict
+from covalt_git.operations.chats.workspace_files import FileDiff, diff_of
+from covalt_git.operations.context import Context
+from covalt_git.operations.registry import ChatRequest, Request, Result, operation
+from covalt_git.operations.results import Notes, PathNote
+
+if TYPE_CHECKING:
+    from covalt_git.merging.call_undo import CallUndo
+    from covalt_git.models.chats import WorkspaceManifest
+    from covalt_git.workspaces.chat import ChatStore
+
+UndoDecision = Literal["ours", "theirs", "union"]
+
+_MOST_PATCHES = 2_000
+
+
+class UndoResolution(Request):
+    """The resolution of one conflict of an undo."""
+
+    path: str = Field(max_length=4096)
+    decision: UndoDecision = Field(
+        description="ours: the version of the branch stays; theirs: the version from before the call; union: the lines"
+        " of both."
+    )
+
+
+class UndoCall(ChatRequest):
+    """A call whose changes of files are undone on a branch."""
+
+    call: str = Field(
+        max_length=200, description="Its id, the end of its id, or the name of its commit."
+    )
+    branch: str | None = Field(
+        None, max_length=200, description="The branch to change; null: the active one."
+    )
+    conflicts: UndoDecision | None = Field(
+        None,
+        description="The resolution of all conflicts that are not in ``resolutions``; null: such a conflict stops the"
+        " undo.",
+    )
+    resolutions: tuple[UndoResolution, ...] = Field((), max_length=1000)
+    dry_run: bool = Field(default=False, description="Return the result without undoing.")
+    patches: int = Field(
+        _MOST_PATCHES, ge=0, le=_MOST_PATCHES, description="Maximum number of files with a patch."
+    )
+
+
+class CallUndone(Result):
+    """The result of an undo or of its dry run; with the status ``conflicts``, nothing has changed."""
+
+    status: UndoStatus
+    call_id: str
+    call_manifest_id: str = Field(description="The commit of the call.")
+    branch: str = Field(description="The branch that was changed, or would be.")
+    manifest_id: str | None = Field(description="The last commit of the branch; null in a dry run.")
+    changes: tuple[FileDiff, ...] = Field(description="The differences that the undo makes.")
+    truncated: bool = Field(description="Whether differences are left out because of the limits.")
+    conflicts: tuple[Conflict, ...] = Field(
+        description="Files whose lines were changed after the call too; ``theirs`` is the version from before it."
+    )
+    unstored: tuple[PathNote, ...] = Field(
+        description="Paths that the undo leaves as they are, because no commit has them."
+    )
+    notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
+
+
+# Not as workspace:restore of some paths: which paths a merge changes is known only under the lock.  Without
+# arguments, any rule about it counts.
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
+def undo_call(context: Context, request: UndoCall) -> CallUndone:
+    """Undo the changes of files by one call on a branch, in a new commit; later changes are kept.
+
+    It is a three-way merge.  If later changes are in the same lines and the request does not resolve this conflict,
+    nothing changes: the ``status`` is ``conflicts``.  On the active branch, uncommitted changes are committed first.
+    """
+    chat = context.chat(request.chat_id)
+    call = _call(context, chat, request.call)
+    choices: Choices = {
+        resolution.path: Choice(resolution.decision) for resolution in request.resolutions
+    }
+    if request.conflicts is not None:
+        choices = {None: Choice(request.conflicts), **choices}
+    if request.dry_run:
+        with chat.scan_in_memory() as scan:
+            preview = call_undo.preview(chat, scan, call, request.branch, choices)
+            return _undone(chat, call, preview, request.patches, WorkspaceNotes())
+    with context.writing(chat) as writer:
+        outcome = call_undo.undo(writer, call, request.branch, choices)
+    return _undone(chat, call, outcome, request.patches, writer.fresh_notes())
+
+
+def _call(context: Context, chat: ChatStore, name: str) -> WorkspaceManifest:
+    """Return the commit of a call that exists for the role.
+
+    Raises:
+        UnknownNameError: if it does not, also if the name is that of another commit.
+    """
+    call = chat.manifest(context.chat_index().resolve(chat, name))
+    record = call.record.call
+    if record is None or not context.visibility.sees_call(record.tool_id, record.result):
+        raise UnknownNameError("call", name, (), list_with=f"covalt-git chat log {chat.id}")
+    return call
+
+
+def _undone(
+    chat: ChatStore, call: WorkspaceManifest, undo: CallUndo, patches: int, fresh: WorkspaceNotes
+) -> CallUndone:
+    diff = diff_of(chat, undo.changes, patches)
+    return CallUndone.of(
+        undo,
+        call_id=call.record.id,
+        call_manifest_id=call.id,
+        changes=diff.changes,
+        truncated=diff.truncated,
+        conflicts=tuple(
+            Conflict.of(
+                conflict,
+                about=about_conflict(conflict, undo.branch, "the undo"),
+                decisions=undo.possible.get(conflict.path, ()),
+                lines=undo.lines.get(conflict.path),
+            )
+            for conflict in undo.conflicts
+        ),
+        notes=fresh,
+    )
