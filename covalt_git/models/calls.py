@@ -1,5 +1,6 @@
 """Models of tool calls: pending and finished calls, errors, approvals."""
 
+import re
 from typing import Any, Literal
 
 from pydantic import Field
@@ -11,6 +12,13 @@ from covalt_git.models.elicitation import Question
 from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE
 
 _OBJECTS = ("path", "file", "query", "command", "url")
+_PATCHES = ("patch", "diff")
+_PATCHED_FILE = re.compile(
+    r"^--- (?:a/)?(?P<old>[^\t\r\n]+).*\n\+\+\+ (?:b/)?(?P<new>[^\t\r\n]+)"
+    r"|^\*\*\* (?:Add|Update|Delete) File: (?P<named>[^\r\n]+)",
+    re.MULTILINE,
+)
+_MOST_FILES = 3
 _MOST_LETTERS = 200
 
 MAY_BE_SCRIPTS = (f"{BUILTIN_NAMESPACE}:", f"{REGISTRY_NAMESPACE}:")
@@ -26,18 +34,34 @@ def main_argument(tool_id: str, args: JsonObject) -> str:
 
     The source of a script does not: it names tools that the role of a reader may not see.
 
-    It is the first of ``path``, ``file``, ``query``, ``command`` and ``url``, else the first string of up to 200
-    characters.  If the arguments have neither, the first argument that is an object is searched in the same way.
+    It is the first of ``path``, ``file``, ``query``, ``command`` and ``url``, else the files of a ``patch`` or
+    ``diff``, else the first string of up to 200 characters.  If the arguments have none of these, the first argument
+    that is an object is searched in the same way.
     """
     if "script" in args and tool_id.startswith(MAY_BE_SCRIPTS):
         return ""
     inner = next((value for value in args.values() if isinstance(value, dict)), {})
     for values in (args, inner):
-        ordered = [*(values.get(name) for name in _OBJECTS), *values.values()]
+        patched = [_patched_files(values.get(name)) for name in _PATCHES]
+        ordered = [*(values.get(name) for name in _OBJECTS), *patched, *values.values()]
         for value in ordered:
             if isinstance(value, str) and 0 < len(value) <= _MOST_LETTERS and not value.isspace():
                 return " ".join(value.split())
     return ""
+
+
+def _patched_files(patch: object) -> str:
+    """Return the first files that a patch changes, and how many others; empty if it is not a patch."""
+    if not isinstance(patch, str):
+        return ""
+    # Both lines together, because a line that a patch removes may begin with `--` itself.
+    files = (
+        match["named"] or (match["new"] if match["new"] != "/dev/null" else match["old"])
+        for match in _PATCHED_FILE.finditer(patch)
+    )
+    names = list(dict.fromkeys(files))
+    more = [f"+{len(names) - _MOST_FILES}"] if len(names) > _MOST_FILES else []
+    return ", ".join(names[:_MOST_FILES] + more)
 
 
 class CallError(StrictModel):

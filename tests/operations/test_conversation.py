@@ -45,11 +45,10 @@ def test_calls_are_below_their_message_and_others_where_they_happened(new: Opera
     assert lines(page) == [
         ["first.txt"],
         ["Make a page", "missing.txt"],
-        ["Here it is", "a.txt", "a.txt"],
-        ["alone.txt", "edit: notes.md"],
+        ["Here it is", "a.txt", "alone.txt", "edit: notes.md", "a.txt"],
     ]
-    rows = page["turns"][2]["rows"]
-    assert [(row["added_lines"], row["deleted_lines"]) for row in rows] == [(2, 0), (2, 1)]
+    rows = [row for row in page["turns"][2]["rows"] if row["title"].endswith("success")]
+    assert [(row["added_lines"], row["deleted_lines"]) for row in rows] == [(2, 0), (1, 0), (2, 1)]
     assert page["turns"][1]["rows"][0]["call"]["error"] == failed["error"]
     assert page["turns"][1]["newest"] == page["manifest_id"] == failed["post_manifest_id"]
     assert [turn["message"]["ref"] for turn in page["turns"] if turn["message"]] == [None, "m2"]

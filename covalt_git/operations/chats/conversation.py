@@ -56,7 +56,7 @@ class TurnMessage(MessageFacts):
 
 
 class Turn(Result):
-    """A message with the calls for it; or commits without a message on the page, where they happened."""
+    """A message with the calls for it, and other changes where they happened; or the commits before the first one."""
 
     id: str = Field(description="Its first commit, which stays the same.")
     newest: str = Field(description="Its last commit, which changes when a call is added.")
@@ -148,7 +148,7 @@ def _message_rows(context: Context, chat: ChatStore, message_id: str) -> list[Hi
 
 
 def _turns(context: Context, chat: ChatStore, rows: list[HistoryRow]) -> list[Turn]:
-    """Group commits by their messages; the others stay where they happened."""
+    """Group commits by their messages; the others are among those of the message before them."""
     groups: list[tuple[TurnMessage | None, list[HistoryRow]]] = []
     of_message: dict[str, list[HistoryRow]] = {}
     for row in rows:
@@ -159,7 +159,8 @@ def _turns(context: Context, chat: ChatStore, rows: list[HistoryRow]) -> list[Tu
             # A call may run after other messages were added. If its own message is on another page, it stays where it
             # happened (test_calls_are_below_their_message_and_others_where_they_happened).
             of_message[row.message_id].append(row)
-        elif groups and groups[-1][0] is None:
+        elif groups:
+            # Such as an upload between two calls for a message: after the second one, it would not be where it happened.
             groups[-1][1].append(row)
         else:
             groups.append((None, [row]))

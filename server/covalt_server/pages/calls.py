@@ -13,8 +13,10 @@ from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.status import acting_grants
 from covalt_git.json_values import canonical_json
+from covalt_git.models.calls import main_argument
 from covalt_git.operations import scripts
 from covalt_git.operations.calls import calls
+from covalt_git.operations.results import CallLine
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_server import request_context
@@ -59,18 +61,27 @@ def call(chat_id: str, call_id: str) -> str:
             raise
         return _unrecorded(stream)
     chat = request_context.context().chat(chat_id)
-    finished = record.post_manifest_id is not None
+    commit_id = record.post_manifest_id
+    finished = commit_id is not None
     place = _place(record)
     result = shown(chat, record, place) if finished else None
-    commit = url_for("chats.state", chat_id=chat_id, manifest=record.post_manifest_id or "HEAD")
+    commit = url_for("chats.state", chat_id=chat_id, manifest=commit_id or "HEAD")
     script = None
     if finished and record.tool_id == RUN_SCRIPT:
         # Its record may not be in this store.
         with suppress(CovaltError):
             script = ask(scripts.get_script, script_id=call_id)
+    diff = diff_of(chat_id, record.pre_manifest_id or "", commit_id) if commit_id else None
     return render_template(
         "call.html",
         call=record,
+        line=CallLine.of(
+            record,
+            object=main_argument(record.tool_id, record.args),
+            renderer=record.render_plan.renderer if record.render_plan else None,
+        ),
+        added=sum(change.added or 0 for change in diff.changes) if diff else 0,
+        deleted=sum(change.deleted or 0 for change in diff.changes) if diff else 0,
         script=script,
         shown=result,
         result=None if result is None or result.is_plain else as_code(record.result, place),
@@ -81,7 +92,7 @@ def call(chat_id: str, call_id: str) -> str:
         is_running=not finished and (record.status == "running" or _is_approved(stream)),
         can_cancel=not finished and _runs_here(chat_id, call_id),
         question=elicitation.question_url(call_id),
-        diff=_changed(record, result),
+        diff=None if diff is None else _without_result(diff, result),
         patch=partial(code.diff, most=MOST_LINES, rest=commit),
         again=_again(record.tool_id, record.chat_id, record.args, call_id=record.id),
         may_undo=layout.may_restore(),
@@ -180,11 +191,8 @@ def _again(tool_id: str, chat_id: str, args: JsonObject, *, call_id: str | None)
     return url_for("tools.tool", tool_id=tool_id, chat=chat_id, call=call_id)
 
 
-def _changed(record: CallAnswer, result: Shown | None) -> WorkspaceDiff | None:
-    """Return the changes of files by a finished call, without a new file that is the result; None while it runs."""
-    if record.post_manifest_id is None:
-        return None
-    diff = diff_of(record.chat_id, record.pre_manifest_id or "", record.post_manifest_id)
+def _without_result(diff: WorkspaceDiff, result: Shown | None) -> WorkspaceDiff:
+    """Return the changes of files by a finished call, without a new file that is the result."""
     new = result.path if result is not None else None
     rest = tuple(change for change in diff.changes if (change.kind, change.path) != ("added", new))
     return diff.model_copy(update={"changes": rest})

@@ -478,3 +478,16 @@ def test_a_pending_call_has_all_of_its_arguments(visitor: Visitor, api: Api) -> 
         f"/approvals/{call['execution_id']}",
     ):
         assert "rm x" in visitor.open(path).text
+
+
+def test_titles_have_the_form_of_the_conversation(visitor: Visitor, api: Api) -> None:
+    api.write("a.txt", "one\n")
+    patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1,2 @@\n-one\n+two\n+three\n"
+    call = api.call("text-kit:apply_patch", patch=patch)
+    heading = "Apply patch a.txt +2 \N{MINUS SIGN}1"
+    for path in (f"/chats/c1/calls/{call['id']}", f"/chats/c1/states/{call['post_manifest_id']}"):
+        page = visitor.open(path)
+        assert page.title.startswith("Apply patch a.txt · c1"), path
+        assert heading in page.text, path
+    for path in ("/chats/c1", "/chats/c1/history", "/chats/c1/files/a.txt"):
+        assert heading in visitor.open(path).text, path

@@ -251,6 +251,7 @@ def test_the_message_of_a_form_is_in_view_at_the_end(
         add(api, f"message number {number};")
     page.goto(f"{served.url}/chats/c1")
     page.get_by_label("Message", exact=True).fill("One more")
-    page.get_by_role("button", name="retry").last.click()
+    page.get_by_label("Actions of this message").last.click()
+    page.get_by_role("button", name="Retry").last.click()
 
     expect(page.get_by_text("The next message and calls are on")).to_be_in_viewport()
