@@ -12,15 +12,6 @@ from covalt_git.text import display
 if TYPE_CHECKING:
     from covalt_git.operations.calls.approvals import ApprovalDetail
 
-_EFFECTS = {
-    ("read_only", True): "changes nothing",
-    ("read_only", False): "changes files or data",
-    ("destructive", True): "can delete or overwrite",
-    ("destructive", False): "deletes and overwrites nothing",
-    ("open_world", True): "reaches beyond the workspace",
-    ("open_world", False): "stays in the workspace",
-}
-
 
 def print_approval(approval: ApprovalDetail) -> None:
     """Print exactly what would run: the tool, its arguments, its declared effects, and where."""
@@ -32,12 +23,12 @@ def print_approval(approval: ApprovalDetail) -> None:
         output.fact(f"it forwards the call to {approval.alias_of}")
     if approval.description:
         output.quote(approval.description)
-    declared = approval.annotations.model_dump()
-    effects = ", ".join(
-        words for (name, value), words in _EFFECTS.items() if declared[name] is value
-    )
-    if effects:
-        output.say(f"declared effects: {effects}")
+    if approval.annotations.effects:
+        output.say(f"declared effects: {', '.join(approval.annotations.effects)}")
+    message = approval.message
+    if message is not None:
+        output.fact(f"for the message {message.id} of {message.role}:")
+        output.quote(message.text if message.text is not None else message.ref or "")
     if approval.code is not None:
         line = f":{approval.code.line}" if approval.code.line else ""
         output.fact(f"code: toolsets/{approval.code.toolset_id}/{approval.code.path}{line}")

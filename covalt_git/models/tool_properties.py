@@ -39,6 +39,16 @@ Only the schemas with which approval rules compare values have it.
 """
 
 
+_EFFECTS = {
+    ("read_only", True): "changes nothing",
+    ("read_only", False): "changes files or data",
+    ("destructive", True): "can delete or overwrite",
+    ("destructive", False): "deletes and overwrites nothing",
+    ("open_world", True): "reaches beyond the workspace",
+    ("open_world", False): "stays in the workspace",
+}
+
+
 class Annotations(StrictModel):
     """The effects of a tool, in MCP's terms.  They are hints, which never relax a check."""
 
@@ -50,6 +60,12 @@ class Annotations(StrictModel):
     open_world: Bool | None = Field(
         None, description="Whether it accesses anything outside of the workspace."
     )
+
+    @property
+    def effects(self) -> tuple[str, ...]:
+        """The declared effects as phrases, for the user who decides whether a call runs."""
+        declared = self.model_dump()
+        return tuple(words for (name, value), words in _EFFECTS.items() if declared[name] is value)
 
 
 class Limits(StrictModel):

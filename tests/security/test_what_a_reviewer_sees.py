@@ -39,21 +39,39 @@ COMMANDS = {
     "long": "echo " + "lorem ipsum " * 330 + "; rm -rf ~",
     "unbroken": "echo " + "x" * 4000 + ";rm",
     "spaces": "git status" + " " * 400 + "&& rm -rf ~",
+    "lines": "cd a\n   " + " " * 300 + "rm -rf b\n\n\tls \u2028 <b>c</b>",
+    "pushed": "ls" + "\n" * 200 + "rm -rf ~",
+    "ended": "ls\n",
     "hidden": "ls \u00a0\u2800\u3164\u202e\u200b\U000e0041 [400 spaces] \\{9 spaces} \\u{41}; rm",
 }
 WRITTEN = re.compile(r"\\\\|\\u\{([0-9a-f]+)\}|\\\{(\d+) spaces\}")
 BUTTON = "button:has-text('Approve and run'), form#call button.primary"
 
 
+def unescaped(found: re.Match[str]) -> str:
+    if found[1]:
+        return chr(int(found[1], 16))
+    return " " * int(found[2]) if found[2] else found[0]
+
+
 def arguments_of(shown: str) -> Any:
     """Return the value of arguments that are printed for a reviewer."""
+    return json.loads(WRITTEN.sub(unescaped, shown), strict=False)
 
-    def character(found: re.Match[str]) -> str:
-        if found[1]:
-            return chr(int(found[1], 16))
-        return " " * int(found[2]) if found[2] else found[0]
 
-    return json.loads(WRITTEN.sub(character, shown), strict=False)
+def arguments_in(block: Locator) -> dict[str, Any]:
+    """Return the arguments that a page shows: commands and long texts as texts, the others as JSON."""
+    shown: dict[str, Any] = {}
+    for part in block.locator(":scope > *").all():
+        texts = part.locator("p, pre").all_text_contents()
+        if part.get_attribute("class") != "text-argument":
+            shown |= arguments_of(part.text_content() or "")
+            continue
+        name, listing, *note = texts
+        text = WRITTEN.sub(unescaped, listing.removesuffix("\n"))
+        # A text of one line mostly has no line break at its end, and one of several lines has one.
+        shown[name] = text + "\n" * (("\n" in text) != bool(note))
+    return shown
 
 
 def templates_that_run_calls() -> set[str]:
@@ -122,14 +140,15 @@ def test_pages_show_all_arguments_above_the_button(
 
     def check(path: str, **names: str) -> None:
         screen.goto(served.url + path.format(**call | names))
-        (listing,) = screen.locator(".arguments pre").all()
+        (block,) = screen.locator(".arguments").all()
         buttons = screen.locator(BUTTON).all()
 
-        assert arguments_of(listing.inner_text()) == args, path
-        assert is_in_sight(listing, width), path
+        assert arguments_in(block) == args, path
+        for listing in block.locator("pre").all():
+            assert is_in_sight(listing, width), path
         assert len(buttons) == (path in PAGES.values()), path
         for button in buttons:
-            above, below = listing.bounding_box(), button.bounding_box()
+            above, below = block.bounding_box(), button.bounding_box()
             assert above
             assert below
             assert above["y"] + above["height"] <= below["y"], path

@@ -99,6 +99,15 @@ class ApprovedCode(Result):
     line: int | None
 
 
+class CallMessage(Result):
+    """The message that led to a call."""
+
+    id: str
+    role: str
+    text: str | None = Field(description="null: only the application has it.")
+    ref: str | None = Field(description="The application's own id.")
+
+
 class ReplacedApproval(Result):
     """The approval that this one replaced, because the files or the tool had changed."""
 
@@ -149,6 +158,9 @@ class ApprovalDetail(ApprovalRow):
         description="What the call asks; it was stopped there, and runs again when a user approves and answers it."
     )
     message_id: str | None
+    message: CallMessage | None = Field(
+        description="The message that led to the call; null if the call names none that the chat has."
+    )
     args_digest: str
     definition_digest: str
     unstored: str | None = Field(description="The digest of the files that are in no commit.")
@@ -230,6 +242,7 @@ def approval_detail(context: Context, approval: Approval) -> ApprovalDetail:
         # The request was for another definition, so approving it does not run the current code.
         code=_code(context, entry) if entry and same else None,
         may_settle=may_settle,
+        message=_message(context, chat, approval.message_id),
         changes=_changes_since(chat, approval) if waits else (),
         # Whether a hidden tool has changed would confirm that it exists.
         tool_changed=waits and not hidden and not same,
@@ -306,6 +319,17 @@ def _earlier_calls(
         of_tool=earlier.calls,
         arguments=tuple(ComparedArgument(name=name, same=is_same) for name, is_same in compared),
     )
+
+
+def _message(context: Context, chat: ChatStore, message_id: str | None) -> CallMessage | None:
+    if message_id is None:
+        return None
+    context.chat_index().sync_chat(chat)
+    oid = context.chat_index().manifest_of_record(chat.id, message_id)
+    record = None if oid is None else chat.manifest(oid).record
+    if record is None or record.message is None:
+        return None
+    return CallMessage.of(record.message, id=record.id)
 
 
 def _may_settle(context: Context, tool_id: str) -> bool:

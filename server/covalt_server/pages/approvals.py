@@ -9,11 +9,12 @@ from flask import Blueprint, flash, render_template, request
 
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.errors import UnknownNameError
-from covalt_git.models.calls import ApprovalState
+from covalt_git.models.calls import ApprovalState, main_argument
 from covalt_git.operations import scripts
 from covalt_git.operations.calls import approvals
 from covalt_git.operations.calls.script_calls import AllowedNext
 from covalt_git.operations.chats import branches
+from covalt_git.operations.results import CallLine
 from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
 from covalt_server.pages.scripts import source_lines
@@ -52,6 +53,16 @@ def approval(execution_id: str) -> str:
     return render_template(
         "approval.html",
         approval=detail,
+        line=CallLine(
+            id=detail.call_id,
+            tool_id=detail.tool_id,
+            object=main_argument(detail.tool_id, detail.args),
+            status="pending",
+            error=None,
+            started_at=detail.created_at,
+            finished_at=None,
+            renderer=None,
+        ),
         script=script,
         waiting_line=detail.script_line,
         lines=[] if script is None else source_lines(script),

@@ -138,6 +138,13 @@ def highlighted(
     return listing
 
 
+def exact_text(text: str) -> Markup:
+    """Return a text that the user decides about, as it is: escaped as an ``exact`` listing, also at the start of lines."""
+    lines = text.removesuffix("\n").split("\n")
+    shown = (display.count_spaces(str(escape(line)), _counted) for line in lines)
+    return _block([display.in_lines(line, _marked) + "\n" for line in shown])
+
+
 def _block(lines: list[str]) -> Markup:
     """Return lines of HTML, escaped by Pygments or escape(), as a block."""
     return _BLOCK.format("code", Markup("".join(lines)))  # noqa: S704 - see above

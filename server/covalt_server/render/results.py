@@ -8,6 +8,7 @@ the workspace or the toolset have no effect.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +20,7 @@ from covalt_git.git_store.objects import is_binary_content
 from covalt_git.git_store.patches import change_patch
 from covalt_git.models.file_reference import is_reference
 from covalt_git.render.targets import RefusedError
+from covalt_git.text import display
 from covalt_git.text.media_types import media_type
 from covalt_server.render import artifacts, code, markdown
 from covalt_server.render.previews import CSV, Table, preview, table_of_csv, table_of_objects
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from covalt_git.errors import Problem
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.calls import RenderPlan
     from covalt_git.operations.calls.calls import CallAnswer
     from covalt_git.workspaces.chat import ChatStore
@@ -38,6 +41,11 @@ MOST_ROWS = 2_000
 """Number of rows of a table on the page with the complete result."""
 
 MOST_ARGUMENTS = 4_000
+_LONG_TEXT = 60
+_COMMANDS = frozenset({"command", "cmd", "script", "query"})
+_ONLY_JSON = re.compile(r"\r|\\[u{]|\n{4}|\t{9}")
+"""What a text does not show exactly, or what moves its rest out of sight: such a text is JSON."""
+_TEXT = Markup('<section class="text-argument"><p><code>{}</code></p>{}{}</section>')
 """Number of characters of the arguments of a finished call after which the rest is left out."""
 
 _SHORTENED = Markup(
@@ -118,20 +126,75 @@ def shown(chat: ChatStore, call: CallAnswer, place: RenderContext) -> Shown:
 
 def as_arguments(value: Any) -> Markup:
     """Return all arguments of a call, wrapped, for the user who decides whether it runs."""
-    return _arguments(_json_text(value))
+    return Markup('<div class="arguments wrapped">{}</div>').format(_arguments(value))
 
 
 def as_short_arguments(value: Any, rest: str) -> Markup:
     """Return the arguments of a call that is decided, with the URL ``rest`` of all of them if they are long."""
     text = _json_text(value)
     if not rest or len(text) <= MOST_ARGUMENTS:
-        return _arguments(text)
-    return _arguments(text[:MOST_ARGUMENTS]) + _SHORTENED.format(MOST_ARGUMENTS, len(text), rest)
+        return as_arguments(value)
+    shown = _exact_json(text[:MOST_ARGUMENTS])
+    if isinstance(value, dict) and all(map(_is_text, value.values())):
+        shown = _arguments(_beginning_of(value, MOST_ARGUMENTS))
+    listing = Markup('<div class="arguments wrapped">{}</div>').format(shown)
+    return listing + _SHORTENED.format(MOST_ARGUMENTS, len(text), rest)
 
 
-def _arguments(text: str) -> Markup:
-    listing = code.highlighted(text, language="json", exact=True, numbered=False)
-    return Markup('<div class="arguments wrapped">{}</div>').format(listing)
+def _arguments(value: Any) -> Markup:
+    """Return commands and long texts as texts, and the other arguments as JSON, in their order."""
+    if not isinstance(value, dict):
+        return _exact_json(_json_text(value))
+    parts = Markup()
+    others: JsonObject = {}
+    for name, argument in value.items():
+        if not (_is_text(argument) and (name in _COMMANDS or _is_long(argument))):
+            others[name] = argument
+            continue
+        if others:
+            parts += _exact_json(_json_text(others))
+            others = {}
+        parts += _TEXT.format(_name(name), code.exact_text(argument), _line_end(argument))
+    return parts + _exact_json(_json_text(others)) if others or not parts else parts
+
+
+def _exact_json(text: str) -> Markup:
+    return code.highlighted(text, language="json", exact=True, numbered=False)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and _ONLY_JSON.search(value) is None
+
+
+def _is_long(text: str) -> bool:
+    return "\n" in text or len(text) > _LONG_TEXT
+
+
+def _name(name: str) -> str:
+    """Return the name of an argument; one that could look like something else is JSON."""
+    if name.isascii() and name.isidentifier():
+        return name
+    return display.arguments(json.dumps(name, ensure_ascii=False))
+
+
+def _line_end(text: str) -> Markup:
+    """Return a note if a text ends otherwise than such a text mostly does."""
+    ended, several = text.endswith("\n"), "\n" in text.removesuffix("\n")
+    if ended == several:
+        return Markup()
+    note = "It ends with a line break." if ended else "It does not end with a line break."
+    return Markup('<p class="muted">{}</p>').format(note)
+
+
+def _beginning_of(texts: dict[str, str], left: int) -> dict[str, str]:
+    """Return the first ``left`` characters of texts by name."""
+    beginning = {}
+    for name, text in texts.items():
+        if left <= 0:
+            break
+        beginning[name] = text[:left]
+        left -= len(text)
+    return beginning
 
 
 def as_code(value: Any, place: RenderContext | None = None) -> Markup:

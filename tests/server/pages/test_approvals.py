@@ -1,0 +1,50 @@
+"""Page of an approval: what led to the call, what it declares, and its command as text."""
+
+from tests.api_client import Api
+from tests.server.visitor import Visitor
+
+
+def test_a_reviewer_sees_the_message_the_effects_and_the_command_as_text(
+    visitor: Visitor, api: Api
+) -> None:
+    text = "Please clean up the build folder"
+    message = api.post("add_message", chat_id="c1", text=text)["message_id"]
+    args = {"command": 'ls "a"\nrm -rf build\n', "cwd": "."}
+    tool = {"tool_id": "app-builder:run_command", "args": args, "message_id": message}
+    call = api.post("call_tool", chat_id="c1", **tool)
+    page = visitor.open(f"/approvals/{call['execution_id']}")
+
+    assert page.title.startswith('Run command ls "a" rm -rf build')
+    assert text in page.text
+    assert page.link("Message of user") == f"/chats/c1/messages/{message}"
+    assert "can delete or overwrite" in page.text
+    assert 'ls "a" rm -rf build {' in page.text.replace("\n", " ")
+    detail = api.get("get_approval", execution_id=call["execution_id"])
+    expected = {"id": message, "role": "user", "text": text, "ref": None}
+    assert detail["message"] == expected
+
+
+def test_an_approval_without_a_message_names_none(visitor: Visitor, api: Api) -> None:
+    call = api.call("app-builder:run_command", command="ls")
+    detail = api.get("get_approval", execution_id=call["execution_id"])
+    assert detail["message"] is None
+    assert "Message of" not in visitor.open(f"/approvals/{call['execution_id']}").text
+
+
+def test_a_toolset_without_accepted_tools_says_what_to_do_next(visitor: Visitor, api: Api) -> None:
+    (api.root / "toolsets/gear").mkdir()
+    (api.root / "toolsets/gear/toolset.yaml").write_text(
+        'id: gear\nname: Gear\nversion: "1"\n'
+        "mcp_servers: [{id: disk, command: python3, args: [server.py]}]\n"
+    )
+    page = visitor.open("/toolsets/gear")
+    assert page.link("Grant what its servers need") == "#grants"
+    assert "Grant all" in page.text.partition("Next")[0]
+
+    api.post("add_grant", toolset_id="gear", kind="process", name="disk", hosts=[])
+    page = visitor.open("/toolsets/gear")
+    assert page.link("Ask its servers for their tools") == "#source-disk"
+    for path in ("/", "/toolsets", "/toolsets/gear"):
+        text = visitor.open(path).text
+        assert "ask its servers for their tools" in text, path
+    assert "gear enabled" not in " ".join(visitor.open("/toolsets").text.split()).lower()
