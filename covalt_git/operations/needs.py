@@ -69,7 +69,7 @@ _DECIDED = ("denied:", "cancelled:")
 """Errors of calls that ended so because a user wanted it."""
 
 
-class Need(Result):
+class UserNeed(Result):
     """One thing that the role can do something about.
 
     ``chat_id``, ``call_id``, ``execution_id``, ``toolset_id``, ``namespace``, ``branch``, ``path`` and ``line`` name
@@ -93,7 +93,7 @@ class Need(Result):
 class NeedList(Result):
     """What needs the user, by kind."""
 
-    needs: tuple[Need, ...]
+    needs: tuple[UserNeed, ...]
     unscanned: tuple[str, ...] = Field(
         description="Chats whose workspaces were not scanned for uncommitted changes, because other chats were active"
         " later, or they have more than about 10,000 files."
@@ -127,11 +127,11 @@ def list_needs(context: Context, _: EmptyRequest) -> NeedList:
     )
 
 
-def _approvals(context: Context) -> Iterator[Need]:
+def _approvals(context: Context) -> Iterator[UserNeed]:
     for approval in indexed_approvals(context, "pending"):
         if approval.may_settle:
             subject = _called(approval.tool_id, main_argument(approval.tool_id, approval.args))
-            yield Need(
+            yield UserNeed(
                 kind="approval",
                 message=f"{subject} needs approval",
                 command=f"covalt-git approval show {approval.execution_id}",
@@ -142,7 +142,7 @@ def _approvals(context: Context) -> Iterator[Need]:
             )
 
 
-def _conflicts(context: Context, chats: Iterable[ChatRow]) -> Iterator[Need]:
+def _conflicts(context: Context, chats: Iterable[ChatRow]) -> Iterator[UserNeed]:
     if not context.may_do("workspace:restore"):
         return
     merged = set(context.chat_index().chats_with_merges())
@@ -156,11 +156,11 @@ def _conflicts(context: Context, chats: Iterable[ChatRow]) -> Iterator[Need]:
             if paths:
                 count = f"{len(paths)} conflicts" if len(paths) > 1 else "a conflict"
                 message = f"{count} to resolve: {listed(paths)}"
-                yield Need(kind="conflict", message=message, command=command, chat_id=chat.id)
+                yield UserNeed(kind="conflict", message=message, command=command, chat_id=chat.id)
             branch = branch_merge.stopped_branch(chat)
             if branch is not None:
                 message = f"conflicts stopped the merge of {branch} into {row.active_branch}"
-                yield Need(
+                yield UserNeed(
                     kind="conflict",
                     message=message,
                     command=command,
@@ -188,7 +188,7 @@ def _unresolved(context: Context, chat: ChatStore) -> list[str]:
         return [conflict.path for conflict in waiting_conflicts(chat, scan)]
 
 
-def _of_toolsets(context: Context) -> list[Need]:
+def _of_toolsets(context: Context) -> list[UserNeed]:
     """Return what toolsets need: first all that have errors, then grants, secrets and sources."""
     if not context.is_admin:
         return []
@@ -210,9 +210,9 @@ def _of_toolsets(context: Context) -> list[Need]:
     return broken + sorted(needs, key=lambda need: kinds.index(need.kind))
 
 
-def _broken(row: ToolsetRow, problem: Problem) -> Need:
+def _broken(row: ToolsetRow, problem: Problem) -> UserNeed:
     others = f", and {row.errors - 1} more" if row.errors > 1 else ""
-    return Need(
+    return UserNeed(
         kind="broken_toolset",
         message=f"the toolset {row.id!r} has errors, so none of its tools can be called: {problem.message}{others}",
         command=f"covalt-git validate toolsets/{row.id}",
@@ -234,12 +234,12 @@ class _Toolsets(NamedTuple):
         command = SecretCommand.of(context.project.root, context.project.config.secret_command)
         return cls(context, command, SecretStore.of_this_machine())
 
-    def needs(self, row: ToolsetRow, toolset: Toolset) -> Iterator[Need]:
+    def needs(self, row: ToolsetRow, toolset: Toolset) -> Iterator[UserNeed]:
         """Yield what an enabled toolset without errors needs."""
         grants = missing_grants(toolset) if row.lacks_grants else []
         if grants:
             more = f", and {len(grants) - 1} more" if len(grants) > 1 else ""
-            yield Need(
+            yield UserNeed(
                 kind="grant",
                 message=f"{grants[0].why}{more}",
                 command=grants[0].command
@@ -249,7 +249,7 @@ class _Toolsets(NamedTuple):
             )
         if row.not_trusted:
             words = untrusted_words(toolset, self.context.project.config)
-            yield Need(
+            yield UserNeed(
                 kind="trust",
                 message=f"the toolset {row.id!r} has permissions that are not trusted on this machine: {listed(words)}",
                 command="covalt-git trust",
@@ -260,7 +260,7 @@ class _Toolsets(NamedTuple):
                 why = "is not set"
                 if secret.source is not None:
                     why = "comes from secret_command, which may not run on this machine"
-                yield Need(
+                yield UserNeed(
                     kind="secret",
                     message=f"the secret {secret.name} of {row.id} {why}",
                     command=f"covalt-git secret check {secret.name}"
@@ -274,7 +274,7 @@ class _Toolsets(NamedTuple):
             if source.enabled and source.declared.id not in ungranted:
                 yield from self._of_source(source)
 
-    def _of_source(self, source: refresh.ToolSource) -> Iterator[Need]:
+    def _of_source(self, source: refresh.ToolSource) -> Iterator[UserNeed]:
         name, waits = source.shown_id, source.to_accept
         message, command = "", f"covalt-git source refresh {name}"
         failure = self._failure(source)
@@ -291,7 +291,7 @@ class _Toolsets(NamedTuple):
             message = f"{name} has {count} to accept"
             command = f"covalt-git source diff {name}"
         if message:
-            yield Need(
+            yield UserNeed(
                 kind="source",
                 message=message,
                 command=command,
@@ -310,7 +310,7 @@ class _Toolsets(NamedTuple):
         return next(errors, None)
 
 
-def _edits(context: Context, chats: Sequence[ChatRow]) -> tuple[list[Need], tuple[str, ...]]:
+def _edits(context: Context, chats: Sequence[ChatRow]) -> tuple[list[UserNeed], tuple[str, ...]]:
     """Return the uncommitted changes of chats, the last active ones first, and the chats that were not scanned."""
     if not context.may_do("workspace:write_file"):
         return [], ()
@@ -332,7 +332,7 @@ def _edits(context: Context, chats: Sequence[ChatRow]) -> tuple[list[Need], tupl
                 what = f"{count} uncommitted changes" if count > 1 else "an uncommitted change"
                 paths = listed([change.path for change in changes])
                 needs.append(
-                    Need(
+                    UserNeed(
                         kind="edits",
                         message=f"{what}: {paths}",
                         command=f"covalt-git chat diff {row.id}",
@@ -371,7 +371,7 @@ def _changed_ns(workspace: Path, path: str) -> int:
         return 0
 
 
-def _failed_calls(context: Context, chats: Iterable[ChatRow]) -> Iterator[Need]:
+def _failed_calls(context: Context, chats: Iterable[ChatRow]) -> Iterator[UserNeed]:
     last_calls = {call.chat_id: call for call in context.chat_index().last_calls()}
     for row in chats:
         call = last_calls.get(row.id)
@@ -381,7 +381,7 @@ def _failed_calls(context: Context, chats: Iterable[ChatRow]) -> Iterator[Need]:
             why = (
                 code if call.tool_id.startswith(MAY_BE_SCRIPTS) else text.partition("\n")[0] or code
             )
-            yield Need(
+            yield UserNeed(
                 kind="failed_call",
                 message=f"{_called(call.tool_id, call.object)} failed: {why}",
                 command=f"covalt-git chat show {row.id} {call.id}",

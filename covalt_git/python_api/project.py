@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from covalt_git.errors import Problem
     from covalt_git.operations.audit import AuditVerified
     from covalt_git.operations.formats.conversions import Converted
-    from covalt_git.operations.needs import Need
+    from covalt_git.operations.needs import UserNeed
     from covalt_git.operations.search import SearchedKind, SearchResults
     from covalt_git.operations.tools import ToolRow
     from covalt_git.operations.toolsets import ToolsetRow
@@ -87,7 +87,7 @@ class Project:
         return self._session.perform(toolsets.list_toolsets).toolsets
 
     @property
-    def needs(self) -> tuple[Need, ...]:
+    def needs(self) -> tuple[UserNeed, ...]:
         """What needs a decision or a repair that the role can make, such as pending approvals and conflicts."""
         return self._session.perform(needs.list_needs).needs
 

@@ -15,7 +15,7 @@ from covalt_server.request_context import ask
 if TYPE_CHECKING:
     from covalt_git.operations.chats.chats import ChatRow
     from covalt_git.operations.chats.manifests import ManifestRow
-    from covalt_git.operations.needs import Need, NeedKind
+    from covalt_git.operations.needs import NeedKind, UserNeed
 
 pages = Blueprint("home", __name__)
 
@@ -42,10 +42,10 @@ class RecentChat(NamedTuple):
     last: ManifestRow | None
 
 
-class NeedRow(NamedTuple):
+class NeedButton(NamedTuple):
     """What needs the user, with the page of its button."""
 
-    need: Need
+    need: UserNeed
     page: str
     button: str
 
@@ -56,7 +56,7 @@ def home() -> str:
     listing = ask(needs.list_needs)
     return render_template(
         "home.html",
-        needs=[NeedRow(need, _page(need), _BUTTONS[need.kind]) for need in listing.needs],
+        needs=[NeedButton(need, _page(need), _BUTTONS[need.kind]) for need in listing.needs],
         most_needs=MOST_NEEDS,
         damaged=listing.damaged,
         chats=[_with_last(chat) for chat in listing.chats],
@@ -75,7 +75,7 @@ def _with_last(chat: ChatRow) -> RecentChat:
     return RecentChat(chat, page.manifests[0])
 
 
-def _page(need: Need) -> str:
+def _page(need: UserNeed) -> str:
     """Return the URL of the page on which the user can act."""
     chat_id, toolset_id = need.chat_id, need.toolset_id
     match need.kind:
@@ -100,7 +100,7 @@ def _page(need: Need) -> str:
             return url_for("toolsets.toolset", toolset_id=toolset_id)
 
 
-def _place(need: Need) -> str:
+def _place(need: UserNeed) -> str:
     """Return the URL of the line of a problem; of the toolset if the problem is in no file of its folder."""
     folder = f"toolsets/{need.toolset_id}/"
     if need.line is None or not (need.path or "").startswith(folder):

@@ -134,10 +134,10 @@ def as_short_arguments(value: Any, rest: str) -> Markup:
     text = _json_text(value)
     if not rest or len(text) <= MOST_ARGUMENTS:
         return as_arguments(value)
-    shown = _exact_json(text[:MOST_ARGUMENTS])
+    beginning = _exact_json(text[:MOST_ARGUMENTS])
     if isinstance(value, dict) and all(map(_is_text, value.values())):
-        shown = _arguments(_beginning_of(value, MOST_ARGUMENTS))
-    listing = Markup('<div class="arguments wrapped">{}</div>').format(shown)
+        beginning = _arguments(_beginning_of(value, MOST_ARGUMENTS))
+    listing = Markup('<div class="arguments wrapped">{}</div>').format(beginning)
     return listing + _SHORTENED.format(MOST_ARGUMENTS, len(text), rest)
 
 
