@@ -43,7 +43,7 @@ _GIT_COMMANDS = {
     "pull": "git pull in a clone of the chat",
     "rebase": "covalt-git chat merge CHAT BRANCH",
     "reset": "covalt-git chat restore CHAT COMMIT, which keeps the history",
-    "revert": "covalt-git chat undo CHAT, or covalt-git chat restore CHAT COMMIT",
+    "revert": "covalt-git chat undo CHAT CALL, or covalt-git chat restore CHAT COMMIT",
     "rm": "the rm of your system in the chat's folder; the next call commits the deletion",
     "stash": "covalt-git chat branch CHAT NAME and chat checkout: each branch keeps its own files",
     "switch": "covalt-git chat checkout CHAT BRANCH",
@@ -165,6 +165,8 @@ def _for_extra_words(ctx: click.Context, extra: Sequence[str]) -> str:
     arguments = [
         parameter.name for parameter in ctx.command.params if isinstance(parameter, click.Argument)
     ]
+    if _name(ctx) in _AS_IN_GIT:  # of the whole project, and the user means a chat
+        return shlex.join([ctx.find_root().info_name or "", "chat", _name(ctx), *extra])
     if not arguments:
         options = [_written(option, ctx) for option in _options(ctx) if not option.is_flag]
         return f"it takes options only: {', '.join(options)}" if options else ""
