@@ -50,7 +50,7 @@ def test_a_day_with_the_preview_server(page: Page, url: str, shared: Terminal) -
     page.get_by_role("button", name="Create a chat").click()
     expect(page.get_by_role("heading", name="Seattle's weather")).to_be_visible()
     call_a_tool(page, "Load Sample")
-    expect(page.get_by_role("heading", name="data-lab:load_sample success")).to_be_visible()
+    expect(page.get_by_role("heading", name="Load sample")).to_be_visible()
     call_a_tool(page, "Summarize Table", path="weather.csv")
     chart = page.frame_locator("iframe[sandbox='allow-scripts']")
     expect(chart.locator("svg").first).to_be_visible()
