@@ -228,7 +228,9 @@ class Guard(NamedTuple):
         path = "/" + quote(request.path.lstrip("/\\"), safe="/:")
         answer = redirect(f"{path}?{urlencode(rest)}" if rest else path, 303)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
-        _end_session()
+        # A browser that signs in for the first time must not end the keys of clients without a session, whose id is "".
+        if SESSION_ID in session:
+            _end_session()
         session[SESSION_ID] = secrets.token_hex(16)
         # The URL of this answer has the token, and so has its cookie.
         answer.headers["Cache-Control"] = "no-store"

@@ -99,7 +99,8 @@ def preview_headers(site: str, key: str) -> dict[str, str]:
     # reverse proxy may speak.
     own = f"{site}{PATH}{key}/"
     policy = (
-        "sandbox allow-scripts",
+        # Without allow-forms, a browser fires no submit event, which most apps handle.  Nothing is sent: form-action.
+        "sandbox allow-scripts allow-forms",
         "default-src 'none'",
         f"script-src {own} 'unsafe-inline' 'wasm-unsafe-eval'",
         f"style-src {own} 'unsafe-inline'",

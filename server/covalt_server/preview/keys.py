@@ -64,9 +64,8 @@ class PreviewKeys:
         return self.find(key) is not None
 
     def end(self, session: str) -> None:
-        """End the keys of a session, and those of clients without a session."""
         with self._lock:
-            for key in [key for key, of in self._commits.items() if of.session in {session, ""}]:
+            for key in [key for key, of in self._commits.items() if of.session == session]:
                 self._drop(key)
 
     def _use(self, key: str, commit: PreviewedCommit) -> str:

@@ -100,7 +100,7 @@ def test_files_and_folders_lead_to_their_preview_without_javascript(
     (frame,) = page.named("iframe")
     assert frame["src"].startswith("/preview/")
     assert frame["src"].endswith("/site/")
-    assert frame["sandbox"] == "allow-scripts"
+    assert frame["sandbox"] == "allow-scripts allow-forms"
     form = page.form("/chats/c1/preview/site/")
     (other,) = visitor.send(form, "Show", at=old).named("iframe")
     assert other["src"] != frame["src"]

@@ -100,7 +100,7 @@ def test_each_answer_has_every_header_of_the_sandbox(api: Api, path: str) -> Non
     if status == HTTPStatus.NOT_FOUND:
         assert (answer.mimetype, answer.text) == ("text/plain", "Not Found\n")
     assert set(answer.headers["Content-Security-Policy"].split("; ")) == {
-        "sandbox allow-scripts",
+        "sandbox allow-scripts allow-forms",
         "default-src 'none'",
         f"script-src {own} 'unsafe-inline' 'wasm-unsafe-eval'",
         f"style-src {own} 'unsafe-inline'",
@@ -256,7 +256,7 @@ def test_each_role_that_sees_the_files_of_a_chat_may_preview_them(
         config.write_text(text)
 
     assert found.status == 200
-    assert found.named("iframe")[0]["sandbox"] == "allow-scripts"
+    assert found.named("iframe")[0]["sandbox"] == "allow-scripts allow-forms"
 
 
 def test_the_log_of_a_server_has_no_key(api: Api) -> None:
@@ -297,6 +297,10 @@ await image.decode();
 found.image = image.naturalWidth;
 found.font = (await new FontFace("own", "url(app/own.ttf)").load()).status;
 found.origin = origin;
+const form = document.createElement("form");
+form.onsubmit = (event) => { event.preventDefault(); found.form = "handled"; };
+document.body.append(form);
+form.requestSubmit();
 for (const [name, use] of Object.entries({
     cookie: () => document.cookie, storage: () => localStorage.length, database: () => indexedDB.open("x"),
     caches: () => caches.keys(), parent: () => parent.document.title,
@@ -344,6 +348,7 @@ def test_an_app_loads_its_own_files_and_has_nothing_else(api: Api, chromium: Bro
         "image": 1,
         "font": "loaded",
         "origin": "null",
+        "form": "handled",
         "cookie": "SecurityError",
         "storage": "SecurityError",
         "database": "SecurityError",
