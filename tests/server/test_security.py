@@ -96,6 +96,7 @@ def test_every_route_answers_a_right_request(shared: Api, changes: dict[str, str
         if answer.mimetype == "application/json" and answer.get_data():
             found = json.loads(answer.get_data())
             assert not isinstance(found, dict) or found.get("error") not in CODES, (method, path)
+        answer.close()
 
 
 @pytest.mark.parametrize("changes", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
@@ -185,6 +186,7 @@ def test_every_answer_has_the_security_headers(shared: Api) -> None:
     ]
     for sent, method, path in asked:
         answer = send(shared.app, method, path, sent)
+        answer.close()
 
         assert answer.headers["X-Content-Type-Options"] == "nosniff", (method, path)
         assert answer.headers["Referrer-Policy"] == "same-origin", (method, path)
