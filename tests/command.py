@@ -139,7 +139,11 @@ class Terminal:
     def presses(self, prompt: str, key: str) -> None:
         """Wait for a prompt, and type one key."""
         self.until(prompt)
-        os.write(self._ours, key.encode())
+        self.types(key)
+
+    def types(self, text: str) -> None:
+        """Type a text, whatever is shown."""
+        os.write(self._ours, text.encode())
 
     def end(self) -> str:
         """Wait for the end of the command; return what it showed since the last prompt."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -17,7 +15,7 @@ from covalt_git.cli.calls import exit_code
 from covalt_git.cli.calls import show as show_call
 from covalt_git.cli.context import ask, ask_to_print, check_user, context, print_json
 from covalt_git.cli.groups import Group, wants_json
-from covalt_git.cli.terminal import output
+from covalt_git.cli.terminal import keys, output
 from covalt_git.cli.terminal.progress import following
 from covalt_git.errors import NEEDS_APPROVAL, CovaltError, WrongCallError
 from covalt_git.json_values import canonical_json
@@ -170,7 +168,7 @@ def watch(*, once: bool) -> None:
     """Wait for pending calls, and approve or deny each with one key.
 
     Shows what would run, with all arguments.  Keys: a approves and runs the call, d denies it and asks for a reason that
-    the caller gets, s skips it, q ends the command.
+    the caller gets, s skips it, q ends the command.  Keys that you type before the line with the keys appears are discarded.
 
     Example: covalt-git approval watch
     """
@@ -203,10 +201,13 @@ def watch(*, once: bool) -> None:
 def _decide_by_key(execution_id: str) -> bool:
     """Show a pending call, and do what the next key says; return False if the user ends the command."""
     print_approval(ask(approvals.get_approval, execution_id=execution_id))
-    output.say("a: approve   d: deny   s: skip   q: quit")
-    key = ""
-    while key not in {"a", "d", "s", "q"}:
-        key = _key().lower()
+    # A key that was typed before the call appeared, or as it did, must not decide about it.
+    with keys.single_keys():
+        keys.discard_until_quiet()
+        output.say("a: approve   d: deny   s: skip   q: quit")
+        key = ""
+        while key not in {"a", "d", "s", "q"}:
+            key = keys.read_key().lower()
     if key == "a":
         show_call(ask(approvals.approve_call, execution_id=execution_id), opened=False)
     elif key == "d":
@@ -216,23 +217,6 @@ def _decide_by_key(execution_id: str) -> bool:
         denied = ask(approvals.deny_call, execution_id=execution_id, reason=reason or None)
         show_call(denied, opened=False)
     return key != "q"
-
-
-def _key() -> str:
-    """Return one key that the user types; "q" at the end of the input."""
-    if sys.platform == "win32":
-        return click.getchar()
-    import termios  # noqa: PLC0415 - not on Windows
-    import tty  # noqa: PLC0415 - not on Windows
-
-    terminal = sys.stdin.fileno()
-    settings = termios.tcgetattr(terminal)
-    try:
-        # Not click.getchar, which discards what the user types before it reads.
-        tty.setcbreak(terminal, termios.TCSANOW)
-        return os.read(terminal, 1).decode(errors="replace") or "q"
-    finally:
-        termios.tcsetattr(terminal, termios.TCSANOW, settings)
 
 
 _POLL_S = 1.0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from covalt_git.cli.terminal.keys import discard_typed
 from covalt_git.text import display
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def confirm(question: str, *, abort: bool = False, err: bool = False) -> bool:
     *above, last = divided(display.in_line(question))
     for line in above:
         _write(line, err=err)
+    discard_typed()  # a line that was typed before the question does not answer it
     # The only call of click.confirm: questions may have names from files of others, which are escaped here.
     return click.confirm(last, abort=abort, err=err)
 
