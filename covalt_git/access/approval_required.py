@@ -18,6 +18,7 @@ from covalt_git.access.argument_conditions import (
     may_match,
     surely_matches,
 )
+from covalt_git.access.call_arguments import CallArguments
 from covalt_git.models.rules import CallDecision
 from covalt_git.names import matches
 
@@ -56,8 +57,8 @@ def decide_call(
     Raises:
         NotJsonError: if a rule compares an argument that JSON cannot represent.
     """
-    rules = tuple(rules)
-    decisions = [_decide(rules, tool, args, called or tools) for tool in tools]
+    rules, arguments = tuple(rules), CallArguments(called or tools, args)
+    decisions = [_decide(rules, tool, arguments) for tool in tools]
     for effect in ("deny", "ask"):
         of_effect = [decision for decision in decisions if decision.effect == effect]
         if of_effect:
@@ -76,9 +77,12 @@ def deciding_rule(
     Raises:
         NotJsonError: if a rule compares an argument that JSON cannot represent.
     """
-    called = called or (tool,)
+    return _deciding_rule(rules, tool, CallArguments(called or (tool,), args))
+
+
+def _deciding_rule(rules: Iterable[PolicyRule], tool: Tool, arguments: CallArguments) -> int | None:
     for position, rule in enumerate(rules):
-        if applies(rule, tool) and args_match(rule, called, args):
+        if applies(rule, tool) and args_match(rule, arguments):
             return position
     return None
 
@@ -96,13 +100,12 @@ def confirmation(
     Raises:
         NotJsonError: as :func:`deciding_rule`.
     """
-    return _decide(config.rules_for(role), tool, args, called).reasons
+    arguments = CallArguments(called or (tool,), args)
+    return _decide(config.rules_for(role), tool, arguments).reasons
 
 
-def _decide(
-    rules: Sequence[PolicyRule], tool: Tool, args: JsonObject, called: Sequence[Tool]
-) -> CallDecision:
-    position = deciding_rule(rules, tool, args, called)
+def _decide(rules: Sequence[PolicyRule], tool: Tool, arguments: CallArguments) -> CallDecision:
+    position = _deciding_rule(rules, tool, arguments)
     if position is None:
         reasons = tuple(_REASONS[source] for source in tool.confirmation)
         return CallDecision("ask" if reasons else "allow", reasons)
@@ -168,10 +171,10 @@ def applies(rule: PolicyRule, tool: Tool) -> bool:
     )
 
 
-def args_match(rule: PolicyRule, called: Sequence[Tool], args: JsonObject) -> bool:
+def args_match(rule: PolicyRule, arguments: CallArguments) -> bool:
     """Return whether the arguments of a call match a rule: possibly, or certainly if it allows the call."""
     match = may_match if rule.requires else surely_matches
-    return all(match(called, args, path, wanted) for path, wanted in rule.when.args.items())
+    return all(match(arguments, path, wanted) for path, wanted in rule.when.args.items())
 
 
 def _same_annotations(rule: Annotations, annotations: Annotations) -> bool:

@@ -15,76 +15,64 @@ one command (:mod:`covalt_git.access.shell_arguments`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
-from covalt_git.access.argument_values import (
-    ANY_VALUE,
-    MISSING,
-    may_get_another,
-    possible_values,
-    value_at,
-)
+from covalt_git.access.argument_values import ANY_VALUE
 from covalt_git.access.shell_arguments import is_shell_argument_of, may_run_more
+from covalt_git.access.value_patterns import ValuePatterns, number_of, plain_path
 from covalt_git.json_values import canonical_json, with_texts
-from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.models.rules import ArgumentCondition
 from covalt_git.names import matches_text
-from covalt_git.paths import WORKSPACE_PREFIX, normal_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from covalt_git.json_values import JsonObject
-    from covalt_git.models.tool import Tool
-
-_LONGEST_NUMBER: Final = 400
-"""Characters of a text that is read as a number: Python converts longer ones slowly."""
+    from covalt_git.access.call_arguments import CallArguments
 
 
-def may_match(called: Sequence[Tool], args: JsonObject, path: str, wanted: Any) -> bool:
+def may_match(arguments: CallArguments, path: str, wanted: Any) -> bool:
     """Return whether an argument may match, in one of its forms or as a value that the tool makes of it.
 
     Args:
-        called: The tools that get the arguments: an alias and the tool that it calls.
-        args: The arguments.
-        path: The dotted path of the argument.
+        arguments: The arguments of a call.
+        path: The path of the argument.
         wanted: A value or text pattern of a rule, or a condition.
     """
     if not isinstance(wanted, ArgumentCondition):
-        return _may_hold(called, args, path, wanted)
-    if wanted.exists is not None and not _may_exist(called, args, path, whether=wanted.exists):
+        return _may_hold(arguments, path, [wanted])
+    if wanted.exists is not None:
+        exists = arguments.may_exist(path) if wanted.exists else arguments.may_lack(path)
+        if not exists:
+            return False
+    if "is_not" in wanted.model_fields_set and surely_matches(arguments, path, wanted.is_not):
         return False
-    if "is_not" in wanted.model_fields_set and surely_matches(called, args, path, wanted.is_not):
-        return False
-    if wanted.is_in is not None and not any(
-        _may_hold(called, args, path, value) for value in wanted.is_in
-    ):
+    if wanted.is_in is not None and not _may_hold(arguments, path, wanted.is_in):
         return False
     return not _compares_values(wanted) or any(
-        value is ANY_VALUE or _may_be_within(value, wanted)
-        for value in _possible(called, args, path)
+        value is ANY_VALUE or _may_be_within(value, wanted) for value in arguments.possible(path)
     )
 
 
-def surely_matches(called: Sequence[Tool], args: JsonObject, path: str, wanted: Any) -> bool:
+def surely_matches(arguments: CallArguments, path: str, wanted: Any) -> bool:
     """Return whether exactly the argument at a path matches, in each of its forms; arguments as of :func:`may_match`."""
     if not isinstance(wanted, ArgumentCondition):
-        return _surely_holds(called, args, path, wanted)
-    if wanted.exists is not None and _may_exist(called, args, path, whether=not wanted.exists):
+        return _surely_holds(arguments, path, [wanted])
+    if wanted.exists is not None:
+        exists = arguments.may_lack(path) if wanted.exists else arguments.may_exist(path)
+        if exists:
+            return False
+    if "is_not" in wanted.model_fields_set and may_match(arguments, path, wanted.is_not):
         return False
-    if "is_not" in wanted.model_fields_set and may_match(called, args, path, wanted.is_not):
-        return False
-    if wanted.is_in is not None and not any(
-        _surely_holds(called, args, path, value) for value in wanted.is_in
-    ):
+    if wanted.is_in is not None and not _surely_holds(arguments, path, wanted.is_in):
         return False
     if not _compares_values(wanted):
         return True
-    value = value_at(args, path)
+    values = arguments.values(path)
     return (
-        value is not MISSING
-        and _is_surely_within(value, wanted)
-        and not any(may_get_another(tool, args, path) for tool in called)
+        bool(values)
+        and all(_is_surely_within(value, wanted) for value in values)
+        and not arguments.may_get_another(path)
     )
 
 
@@ -107,40 +95,10 @@ def _compares_values(condition: ArgumentCondition) -> bool:
     return any(part is not None for part in parts)
 
 
-def _possible(called: Sequence[Tool], args: JsonObject, path: str) -> Iterator[Any]:
-    """Yield the values that a tool may find at a path; any value if a schema cannot be followed."""
-    try:
-        for tool in called:
-            yield from possible_values(tool, args, path, None)
-    except BadReferenceError:  # a default that cannot be read may be the value
-        yield ANY_VALUE
-
-
-def _may_exist(called: Sequence[Tool], args: JsonObject, path: str, *, whether: bool) -> bool:
-    """Return whether a call may have, or may not have, an argument at a path.
-
-    A path through a list is also about each item, and an object may have the argument under another name.
-    """
-    if any(may_get_another(tool, args, path) for tool in called):
-        return True
-    if whether:
-        return _has(args, path.split("."))
-    return value_at(args, path) is MISSING
-
-
-def _has(value: Any, names: Sequence[str]) -> bool:
-    if not names:
-        return True
-    if isinstance(value, list) and not names[0].isdigit():
-        return any(_has(item, names) for item in value)
-    part = value_at(value, names[0])
-    return part is not MISSING and _has(part, names[1:])
-
-
 def _may_be_within(value: Any, condition: ArgumentCondition) -> bool:
     """Return whether a value is within a range and below a folder, in one of its forms."""
     # HTTP tools write numbers as text, so "200" and 200 are one request to the server.
-    number = _number(value) if isinstance(value, str) else value
+    number = number_of(value) if isinstance(value, str) else value
     if not _is_in_range(number, condition):
         return False
     folder = condition.under
@@ -149,8 +107,8 @@ def _may_be_within(value: Any, condition: ArgumentCondition) -> bool:
     # The folder too: a tool that deletes or moves it changes what is below it.
     return isinstance(value, str) and (
         _is_below(value, folder)
-        or _is_below(_plain_path(value), _plain_path(folder))
-        or _plain_path(value) == _plain_path(folder)
+        or _is_below(plain_path(value), plain_path(folder))
+        or plain_path(value) == plain_path(folder)
     )
 
 
@@ -162,23 +120,14 @@ def _is_surely_within(value: Any, condition: ArgumentCondition) -> bool:
     return folder is None or (
         isinstance(value, str)
         and _is_below(value, folder)
-        and _is_below(_plain_path(value), _plain_path(folder))
+        and _is_below(plain_path(value), plain_path(folder))
     )
-
-
-def _number(text: str) -> float | None:
-    if len(text) > _LONGEST_NUMBER:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _is_in_range(value: Any, condition: ArgumentCondition) -> bool:
     if condition.min is None and condition.max is None:
         return True
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return False
     return (condition.min is None or value >= condition.min) and (
         condition.max is None or value <= condition.max
@@ -189,81 +138,55 @@ def _is_below(path: str, folder: str) -> bool:
     return path.startswith(f"{folder.rstrip('/')}/") and len(path) > len(folder.rstrip("/")) + 1
 
 
-def _may_hold(called: Sequence[Tool], args: JsonObject, path: str, rule_value: Any) -> bool:
-    """Return whether a value that a tool may find at a path, or in a value there, is like a rule's value."""
-    try:
-        return any(
-            value is ANY_VALUE
-            or _has_text_of(value, rule_value)
-            or (
-                _has_form_of(value, rule_value)
-                and any(_is_like(*form) for form in _forms(value, rule_value))
-            )
-            for tool in called
-            for value in possible_values(tool, args, path, rule_value)
-        )
-    except BadReferenceError:  # a default that cannot be read may be the value
+def _may_hold(arguments: CallArguments, path: str, rule_values: Sequence[Any]) -> bool:
+    """Return whether a value that a tool may find at a path, or in a value there, is like one of a rule's values."""
+    patterns = ValuePatterns(rule_values)
+    if patterns.has_scalars and any(
+        value is ANY_VALUE or patterns.may_match(value) for value in arguments.possible(path)
+    ):
         return True
-
-
-def _has_text_of(value: object, rule_value: Any) -> bool:
-    """Return whether two scalars are the same when they are written as text, as in the query of a URL."""
-    # HTTP tools write numbers and booleans as text, so "true" and true are one request to the server.
-    texts = _text(value), _text(rule_value)
-    if texts[0] is None or texts[1] is None:
-        return False
-    return (
-        matches_text(rule_value, texts[0]) if isinstance(rule_value, str) else texts[0] == texts[1]
+    # As parts of a list or an object, more values count as any value.
+    return patterns.has_parts and any(
+        value is ANY_VALUE or patterns.may_match_part(value)
+        for value in arguments.possible(path, compares_parts=True)
     )
 
 
-def _text(value: object) -> str | None:
-    if isinstance(value, str):
-        return value
-    return None if isinstance(value, dict | list) else canonical_json.dumps(value).decode()
+def _surely_holds(arguments: CallArguments, path: str, rule_values: Sequence[Any]) -> bool:
+    """Return whether exactly the argument at a path is like one of a rule's values; a missing one never is."""
+    values = arguments.values(path)
+    if not values or not all(
+        any(_is_surely_like(arguments, path, value, rule_value) for rule_value in rule_values)
+        for value in values
+    ):
+        return False
+    return not arguments.may_get_another(path)
 
 
-def _surely_holds(called: Sequence[Tool], args: JsonObject, path: str, rule_value: Any) -> bool:
-    """Return whether exactly the argument at a path is like a rule's value; a missing one never is."""
-    value = value_at(args, path)
+def _is_surely_like(arguments: CallArguments, path: str, value: object, rule_value: Any) -> bool:
     # All forms, not any: a path such as a/../b that equals the pattern only as it is written must not avoid approval.
-    if value is MISSING or not all(_is_like(*form) for form in _forms(value, rule_value)):
+    if not all(_is_like(*form) for form in _forms(value, rule_value)):
         return False
+    if not isinstance(rule_value, str) or "*" not in rule_value or not isinstance(value, str):
+        return True
+    # A waiver's pattern does not match a text for a shell that may run other commands too.
     return not any(
-        _runs_more(tool, path, value, rule_value) or may_get_another(tool, args, path)
-        for tool in called
+        is_shell_argument_of(tool, path) and may_run_more(rule_value, value)
+        for tool in arguments.called
     )
-
-
-def _has_form_of(value: object, rule_value: Any) -> bool:
-    """Return whether two values can be equal; values inside of large arguments are compared only then."""
-    if isinstance(rule_value, str | dict | list) or isinstance(value, str | dict | list):
-        is_pattern = isinstance(rule_value, str)
-        return type(value) is type(rule_value) and (is_pattern or len(value) == len(rule_value))  # type: ignore[arg-type]
-    return True
 
 
 def _forms(value: object, rule_value: Any) -> Iterator[tuple[object, Any]]:
     """Yield an argument and a rule's value twice: as written, and with their texts as normalized paths."""
     yield value, rule_value
     if isinstance(value, str | dict | list):
-        yield with_texts(value, _plain_path), with_texts(rule_value, _plain_path)
-
-
-def _plain_path(text: str) -> str:
-    """Return a normalized path; HTTP tools read the file of ``workspace:a.txt`` and ``a.txt`` alike."""
-    return normal_path(text.removeprefix(WORKSPACE_PREFIX))
-
-
-def _runs_more(tool: Tool, path: str, value: object, rule_value: Any) -> bool:
-    """Return whether a waiver's pattern matches a text for a shell that may run other commands too."""
-    if not isinstance(rule_value, str) or "*" not in rule_value or not isinstance(value, str):
-        return False
-    return is_shell_argument_of(tool, path) and may_run_more(rule_value, value)
+        yield with_texts(value, plain_path), with_texts(rule_value, plain_path)
 
 
 def _is_like(value: object, rule_value: Any) -> bool:
     if isinstance(rule_value, str):
         return isinstance(value, str) and matches_text(rule_value, value)
+    if isinstance(value, Decimal):
+        return number_of(rule_value) == value
     # Not ==, for which True equals 1 in Python.
     return canonical_json.dumps(value) == canonical_json.dumps(rule_value)

@@ -50,38 +50,37 @@ _SPELLED_AS_WRITTEN: Final = frozenset({"path", "file-path", "directory-path"})
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
-def value_at(args: JsonObject, path: str) -> Any:
-    """Return the value of the arguments at a dotted path of keys and list indexes, or ``MISSING``."""
-    value: Any = args
-    for name in path.split("."):
+def value_at(args: Any, names: Sequence[str]) -> Any:
+    """Return the value of the arguments at keys and list indexes, or ``MISSING``."""
+    value = args
+    for name in names:
         value = _part(value, name)
     return value
 
 
-def possible_values(tool: Tool, args: JsonObject, path: str, rule_value: Any) -> Iterator[Any]:
-    """Yield every value that a tool may find at a dotted path of its arguments, and the values inside of each.
+def possible_values(
+    tool: Tool, args: JsonObject, names: Sequence[str], *, compares_parts: bool
+) -> Iterator[Any]:
+    """Yield every value that a tool may find at a path of its arguments, and the values inside of each.
 
-    A name on the path also means that part of each item of a list.  The keys of objects count as values.  ``rule_value`` is
-    what the values are compared with.
+    A name on the path also means that part of each item of a list.  The keys of objects count as values.  With
+    ``compares_parts``, the values are compared with lists and objects.
 
     Raises:
         BadReferenceError: if a missing argument may have a default in a schema that cannot be followed.
     """
-    names = path.split(".")
-    has_parts = isinstance(rule_value, dict | list)
     for schema, is_of_function in _schemas(tool):
-        values = _Values(schema, is_of_function=is_of_function, compares_parts=has_parts)
+        values = _Values(schema, is_of_function=is_of_function, compares_parts=compares_parts)
         yield from values.at(args, names)
 
 
-def may_get_another(tool: Tool, args: JsonObject, path: str) -> bool:
-    """Return whether a Python function may not get the value that the arguments have at a dotted path.
+def may_get_another(tool: Tool, args: JsonObject, names: Sequence[str]) -> bool:
+    """Return whether a Python function may not get the value that the arguments have at a path.
 
     It may get that of another key: of ``{"7": "a", "07": "b"}``, a function that takes a ``dict[int, str]`` gets only the
     last value; a model may take a field by its alias and by its name.  Of a type that was not read, any key of an
     object may be such a name.  It gets none if a model ignores the key.
     """
-    names = path.split(".")
     try:
         return any(
             _Values(schema, is_of_function=is_of_function).may_get_another(args, names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.access.approval_required import applies, args_match, decide_call
+from covalt_git.access.call_arguments import CallArguments
 from covalt_git.access.decisions import Principal, decide, hiding_rule, rules_of
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ def rule_position(
 ) -> int | None:
     """Return the position of the rule that decides about a call of a role; None if the tool's settings do."""
     name = config.default_role if role is None else role
+    arguments = CallArguments(tools, args)
     for position, rule in enumerate(config.rules):
-        if rule.is_for(name) and applies(rule, tool) and args_match(rule, tools, args):
+        if rule.is_for(name) and applies(rule, tool) and args_match(rule, arguments):
             return position
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from covalt_git.access.argument_paths import keys_with_dots, readings
 from covalt_git.json_values.pointer import BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
 from covalt_git.models.tool_properties import SHELL_SCHEMA, UNREAD_SCHEMA
@@ -30,12 +31,11 @@ A carriage return separates commands in the shells of Windows, which may read th
 
 
 def is_shell_argument(schema: JsonObject, path: str) -> bool:
-    """Return whether a shell reads the argument at a dotted path: by a name on the path, or by its schema."""
-    names = path.split(".")
-    if any(name.lower() in SHELL_NAMES for name in names):
+    """Return whether a shell reads the argument at a path: by a name on the path, or by its schema."""
+    if any(name.lower() in SHELL_NAMES for name in path.split(".")):
         return True
     try:
-        return any(part.get(SHELL_SCHEMA) for part in _schemas_on_the_way(schema, names))
+        return any(part.get(SHELL_SCHEMA) for part in _schemas_on_the_way(schema, path))
     except BadReferenceError:  # a schema that cannot be followed waives nothing
         return True
 
@@ -50,9 +50,7 @@ def is_shell_argument_of(tool: Tool, path: str) -> bool:
     if any(is_shell_argument(schema, path) for schema in schemas):
         return True
     return tool.kind == "python" and any(
-        part.get(UNREAD_SCHEMA)
-        for schema in schemas
-        for part in _schemas_on_the_way(schema, path.split("."))
+        part.get(UNREAD_SCHEMA) for schema in schemas for part in _schemas_on_the_way(schema, path)
     )
 
 
@@ -74,11 +72,13 @@ def may_run_more(pattern: str, text: str) -> bool:
     return False
 
 
-def _schemas_on_the_way(root: JsonObject, names: list[str]) -> Iterator[JsonObject]:
+def _schemas_on_the_way(root: JsonObject, path: str) -> Iterator[JsonObject]:
     """Yield all schemas that apply to an argument, and to the values around it."""
     subschemas = Subschemas(root)
-    schemas = subschemas.of_all()
-    yield from schemas
-    for name in names:
-        schemas = subschemas.below(schemas, name)
-        yield from schemas
+    outermost = subschemas.of_all()
+    yield from outermost
+    for names in readings(path, keys_with_dots(root) if "." in path else ()):
+        schemas = outermost
+        for name in names:
+            schemas = subschemas.below(schemas, name)
+            yield from schemas

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.approval_required import applies, args_match
+from covalt_git.access.call_arguments import CallArguments
 from covalt_git.access.policy_outcomes import policy_decision
 from covalt_git.authority.facts import Place, place_in
 from covalt_git.authority.toolset_facts import toolset_facts
@@ -93,6 +94,7 @@ def _lines(
         words = "without default_role, a user without a role may call nothing"
         yield DecisionLine(place_in(reading, ("roles",), key=True), words, decides=True)
         return
+    arguments = CallArguments(called, args)
     for position, rule in enumerate(config.rules):
         if not rule.is_for(name) or not matches(rule.pattern, tool.path):
             continue
@@ -106,7 +108,7 @@ def _lines(
             words, decides = f"{where} hides the tool", True
         elif not applies(rule, tool):
             words, decides = f"{where} is about other annotations", False
-        elif not args_match(rule, called, args):
+        elif not args_match(rule, arguments):
             words, decides = f"{where} does not match these arguments", False
         else:
             words, decides = f"{where} applies" + (f": {rule.reason}" if rule.reason else ""), True

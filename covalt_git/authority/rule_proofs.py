@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.access.approval_required import applies
 from covalt_git.access.argument_conditions import patterns_of
+from covalt_git.access.argument_paths import readings_of, schemas_of
 from covalt_git.access.shell_arguments import is_shell_argument_of
 from covalt_git.json_values.difference import same
 from covalt_git.json_values.pointer import REF, BadReferenceError
@@ -163,17 +164,15 @@ def _is_wide(wanted: Any) -> bool:
 
 def _types_at(tool: Tool, path: str) -> set[str]:
     """Return the JSON types that an argument can have; empty if the tool does not have it."""
-    schemas = [tool.input_schema]
-    if tool.function_schema is not None:
-        schemas.append(tool.function_schema)
-    return set().union(*(_types_in(schema, path) for schema in schemas))
+    places = ((schema, names) for schema in schemas_of(tool) for names in readings_of(tool, path))
+    return set().union(*(_types_in(schema, names) for schema, names in places))
 
 
-def _types_in(root: JsonObject, path: str) -> set[str]:
+def _types_in(root: JsonObject, names: Sequence[str]) -> set[str]:
     try:
         subschemas = Subschemas(root)
         parts = subschemas.of_all()
-        for name in path.split("."):
+        for name in names:
             inner = subschemas.below(parts, name)
             if not inner:
                 # A name on the path of a rule that limits is also about each item of a list.

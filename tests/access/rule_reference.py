@@ -50,7 +50,10 @@ def holds(args: Any, path: list[str], wanted: Any, quantifier: Any) -> bool:
     if key == "not":
         return not holds(args, path, part, other)
     if key == "exists":
-        return bool(values(args, path, quantifier if part else other)) is part
+        found = values(args, path, quantifier if part else other)
+        if part is (quantifier is all):
+            found = [one for one in found if one is not None]  # HTTP tools do not send null
+        return bool(found) is part
     return any(
         all(is_within(one, key, part, quantifier) for key, part in wanted.items())
         for one in values(args, path, quantifier, inside=True)

@@ -54,7 +54,7 @@ def effect(made: ProjectConfig, args: dict[str, Any], role: str | None = None) -
         ({"not": "a*"}, ["b", 1, None], ["a", "ab"]),
         ({"not": {"in": [1, 2]}}, [3, "a"], [1, 2]),
         ({"exists": True}, [1, None], []),
-        ({"exists": False}, [], [1, None]),
+        ({"exists": False}, [None], [1, False]),
         ({"min": 1, "not": {"in": [5]}}, [4, 6], [5, 0, "a"]),
     ],
 )

@@ -380,7 +380,7 @@ def test_only_the_values_of_python_types_that_are_not_read_are_open(
 ) -> None:
     prices = {"type": "object", "additionalProperties": {UNREAD_SCHEMA: True} if unread else True}
     tool = make_tool({"properties": {"prices": prices}}, kind=kind)
-    args = {"prices": {"total": "1e3"}}
+    args = {"prices": {"total": "1_000"}}
     asks = bool(confirmation(config({"prices.total": 1000}), tool, args))
 
     assert asks is (kind == "python" and unread)
