@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.approval_required import applies, args_match
 from covalt_git.access.call_arguments import CallArguments
-from covalt_git.access.policy_outcomes import policy_decision
 from covalt_git.authority.facts import Place, place_in
+from covalt_git.authority.policy_outcomes import (
+    NO_TARGET,
+    NOT_PENDING,
+    policy_decision,
+    tool_decision,
+)
 from covalt_git.authority.toolset_facts import toolset_facts
 from covalt_git.names import matches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from covalt_git.access.policy_outcomes import PolicyDecision
+    from covalt_git.authority.policy_outcomes import PolicyDecision
     from covalt_git.authority.project_tools import ProjectTools
     from covalt_git.json_values import JsonObject
     from covalt_git.manifests.reading import Reading
@@ -66,8 +71,11 @@ def explain(
     decision = policy_decision(acting, role, called, args)
     lines: list[DecisionLine] = []
     for tool in called:
-        of_tool = policy_decision(acting, role, [tool], args) if len(called) > 1 else decision
+        of_tool = tool_decision(acting, role, tool, args, called)
         lines += _lines(reading, tools, tool, called, role, args, untrusted, of_tool)
+    if called[-1].alias_of is not None:
+        place = Place(tools.toolset(called[-1].toolset_id).manifest_reading.path)
+        lines.append(DecisionLine(place, f"{called[-1].tool_id} {NO_TARGET}", decides=True))
     return ExplainedDecision(decision, tuple(dict.fromkeys(lines)))
 
 
@@ -112,6 +120,8 @@ def _lines(
             words, decides = f"{where} does not match these arguments", False
         else:
             words, decides = f"{where} applies" + (f": {rule.reason}" if rule.reason else ""), True
+            if rule.effect == "ask" and decision.outcome == "denied":
+                words += f", but {NOT_PENDING}"
         yield DecisionLine(place_in(reading, config.rule_place(position)), words, decides)
         if decides:
             return

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.access.policy_outcomes import policy_decision
 from covalt_git.authority.facts import place_in
+from covalt_git.authority.policy_outcomes import policy_decision
 from covalt_git.errors import nearest_name
 from covalt_git.manifests.project_root import POLICY_TESTS
 from covalt_git.manifests.reading import read_yaml, shown_path
 from covalt_git.models.policy_tests import PolicyTests
 from covalt_git.problems import codes
+from covalt_git.toolsets.tool_arguments import problems_of, problems_of_function
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +102,17 @@ def _run(
         message = f"there is no tool {case.tool!r}"
         hint = "covalt-git tool list"
         return reading.problem(codes.FAILED_CASE, ("tool",), message, hint=hint), None
-    decision = policy_decision(config.valid, case.role, tools.called(tool), case.args)
+    called = tools.called(tool)
+    decision = policy_decision(config.valid, case.role, called, {})
+    if decision.outcome != "hidden":
+        # A misspelt argument would else pass as one that no rule is about.
+        invalid = problems_of(called, case.args) or problems_of_function(called[-1], case.args)
+        if invalid:
+            why = "; ".join(f"{path}: {message}" for path, message in invalid)
+            message = f"the call is refused, because its arguments are invalid: {why}"
+            hint = f"covalt-git tool schema {case.tool}"
+            return reading.problem(codes.FAILED_CASE, ("args",), message, hint=hint), None
+        decision = policy_decision(config.valid, case.role, called, case.args)
     if decision.outcome == case.expect:
         return None, decision.rule
     by = "; ".join(decision.reasons) or "no rule applies"

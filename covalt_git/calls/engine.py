@@ -53,6 +53,7 @@ from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.outcomes import Outcome
 from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox_levels
+from covalt_git.toolsets.tool_arguments import check_arguments
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.lock import CancelledError, ChatBusyError
@@ -456,7 +457,7 @@ class Engine:
                 target = self.catalog.find_callable(request.tool_id)
         for tool in target.tools:
             preconditions.check_caller(tool, "direct" if request.script is None else "script")
-            preconditions.check_arguments(tool, request.args)
+            check_arguments(tool, request.args)
         self.catalog.check_rules(target.tools, request.args)
         self._check_binding(target, request)
         return target

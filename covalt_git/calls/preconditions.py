@@ -1,4 +1,4 @@
-"""Preconditions of a call: its tool can run, its arguments are valid; and whether approval is waived."""
+"""Preconditions of a call: its tool can run; and whether approval is waived."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Final
 from covalt_git.access import decide_call
 from covalt_git.calls import tool_grants
 from covalt_git.errors import CovaltError
-from covalt_git.json_values import canonical_json, json_schema
-from covalt_git.json_values.pointer import REF, BadReferenceError, json_path
-from covalt_git.json_values.schema_rules import with_rule
-from covalt_git.json_values.subschemas import Subschemas
+from covalt_git.json_values import json_schema
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.disk_space import DiskSpace
 from covalt_git.toolsets.permissions import check_trusted
+from covalt_git.toolsets.tool_arguments import rule_at
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 from covalt_git.workspaces.disk_usage import check_store
@@ -111,32 +109,6 @@ def check_space(tool: Tool, chat: ChatStore) -> None:
         DiskSpace(chat.workspace).check()
 
 
-def check_arguments(tool: Tool, args: JsonObject) -> None:
-    """Validate arguments against the tool's input schema; the tool does not run.
-
-    Raises:
-        InvalidArgumentsError: with all problems, each with its JSON path.
-    """
-    try:
-        # First, because the validator accepts values that no record can represent, such as a float NaN or a lone
-        # surrogate.
-        canonical_json.dumps(args)
-    except canonical_json.NotJsonError as error:
-        place, _, why = error.message.partition(": ")
-        raise json_schema.InvalidArgumentsError(tool.tool_id, [(place, why)]) from None
-    sent = json_schema.with_integers(tool.input_schema, args)
-    refusals = json_schema.value_problems(tool.input_schema, sent)
-    if refusals:
-        problems = [
-            (
-                json_path(place),
-                with_rule(message, _rule_at(tool.input_schema, place), tool.input_schema),
-            )
-            for place, message in refusals
-        ]
-        raise json_schema.InvalidArgumentsError(tool.tool_id, problems)
-
-
 def refused(
     tool_id: str, problems: Sequence[tuple[str, str]], target: Found
 ) -> json_schema.InvalidArgumentsError:
@@ -149,7 +121,7 @@ def refused(
     names = dict.fromkeys(str(place[0]) for place in places if place)
     unread = source.unread if source else {}
     reasons = [f"{name} ({unread[name]})" for name in names if name in unread]
-    if reasons and all(_SAYING & _rule_at(tool.input_schema, place).keys() for place in places):
+    if reasons and all(_SAYING & rule_at(tool.input_schema, place).keys() for place in places):
         hint = f"the function also checks what its schema does not say: {', '.join(reasons)}"
         return json_schema.InvalidArgumentsError(tool_id, problems, hint=hint)
     is_listed = tool.schema_is_declared or tool.function_schema is None
@@ -165,25 +137,6 @@ def _place(path: str) -> Loc:
         return tuple(of_sdk.parts(path))
     except ValueError:
         return ()
-
-
-def _rule_at(schema: JsonObject, place: Loc) -> JsonObject:
-    """Return the part of a schema that is about a place of a value; empty if none is, or each alternative has another."""
-    subschemas = Subschemas(schema)
-    try:
-        parts = subschemas.of_all()
-        for name in place:
-            declared = [
-                part["properties"][name] for part in parts if name in part.get("properties", {})
-            ]
-            if any(part != declared[0] for part in declared):
-                return {}
-            parts = subschemas.below(parts, str(name))
-    except BadReferenceError:
-        return {}
-    return next(
-        (part for part in parts if REF not in part), {}
-    )  # what a reference leads to follows it
 
 
 def is_waived(rules: Iterable[PolicyRule], tool: Tool, args: JsonObject) -> bool:

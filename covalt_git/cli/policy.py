@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
 from covalt_git.errors import WrongCallError
+from covalt_git.json_values import canonical_json
 from covalt_git.operations import policy
 
 _TITLES = ("ROLE", "SEES", "CALLS", "APPROVAL", "APPROVES")
@@ -43,6 +43,7 @@ def explain(tool: str, other: str | None, text: str) -> None:
 
 _WORDS = {
     "hidden": "is refused, because the tool is hidden",
+    "invalid": "is refused, because its arguments are invalid",
     "denied": "is denied",
     "asks": "requires approval",
     "runs": "runs",
@@ -122,8 +123,8 @@ def _row(role: policy.RoleOfTool) -> tuple[str, ...]:
 
 def _arguments(text: str) -> dict[str, Any]:
     try:
-        args = json.loads(text)
-    except ValueError as error:
+        args = canonical_json.loads(text)
+    except canonical_json.NotJsonError as error:
         raise WrongCallError(f"--args is not JSON: {error}") from None
     if not isinstance(args, dict):
         raise WrongCallError('--args must be a JSON object, such as \'{"path": "a.txt"}\'')

@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import Field
 
 from covalt_git.access import Principal, decide, has_admin_role
-from covalt_git.access.policy_outcomes import policy_decision, possible_effects
 from covalt_git.authority import read_commit
 from covalt_git.authority.explanation import explain
 from covalt_git.authority.policy_cases import deciding_rules, run_cases
+from covalt_git.authority.policy_outcomes import policy_decision, possible_effects
 from covalt_git.authority.project_tools import ProjectTools
 from covalt_git.errors import Problem
 from covalt_git.manifests.project_config import BrokenConfigError, config_reading
 from covalt_git.models.policy_tests import PolicyOutcome
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.toolsets.tool_arguments import problems_of, problems_of_function
 from covalt_git.trust.consents import Consents
 from covalt_git.trust.permissions import trusted_config
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.calls import ToolCall
     from covalt_git.models.project_config import ProjectConfig
@@ -72,7 +75,9 @@ class PolicyExplained(Result):
 
     tool_id: str
     role: str | None
-    decision: PolicyOutcome
+    decision: PolicyOutcome | Literal["invalid"] = Field(
+        description="hidden, invalid: the arguments do not match the schema, denied, asks, or runs."
+    )
     reasons: tuple[str, ...]
     lines: tuple[PolicyLine, ...] = Field(
         description="The lines that took part, in the order of the decision."
@@ -209,12 +214,25 @@ def explain_policy(context: Context, request: ExplainPolicy) -> PolicyExplained:
     acting = {id(rule) for rule in trusted_config(whole, Consents.of(context.root)).rules}
     untrusted = {at for at, rule in enumerate(whole.rules) if id(rule) not in acting}
     named = request.role if request.role is not None else context.project.principal.role
-    explained = explain(reading, tools, called, named, request.args, untrusted=untrusted)
+    invalid = problems_of(called, request.args)
+    explained = explain(
+        reading, tools, called, named, {} if invalid else request.args, untrusted=untrusted
+    )
+    decision, reasons = explained.decision.outcome, explained.decision.reasons
+    # A call that is denied or pending does not get to the function.
+    invalid = invalid or (
+        problems_of_function(called[-1], request.args) if decision == "runs" else []
+    )
+    if invalid and decision != "hidden":
+        why = tuple(f"{path}: {message}" for path, message in invalid)
+        return PolicyExplained(
+            tool_id=tool.tool_id, role=role, decision="invalid", reasons=why, lines=()
+        )
     return PolicyExplained(
         tool_id=tool.tool_id,
         role=role,
-        decision=explained.decision.outcome,
-        reasons=explained.decision.reasons,
+        decision=decision,
+        reasons=reasons,
         lines=tuple(
             PolicyLine(
                 path=line.place.path,
@@ -233,9 +251,10 @@ def list_tool_roles(context: Context, request: ListToolRoles) -> ToolRoles:
     """List the roles that see, call and approve a tool, and whether their calls require approval; for admin roles only."""
     context.require(partial(_check_admin_role, context, "list what roles may do"))
     tool, config = _tool(context, request.tool_id)
+    called = ProjectTools(context.root).called(tool)
     names: list[str | None] = [*config.roles] or [None]
     return ToolRoles(
-        tool_id=tool.tool_id, roles=tuple(_role_of_tool(config, name, tool) for name in names)
+        tool_id=tool.tool_id, roles=tuple(_role_of_tool(config, name, called) for name in names)
     )
 
 
@@ -295,19 +314,18 @@ def _config(context: Context) -> Reading[ProjectConfig]:
     return reading
 
 
-def _role_of_tool(config: ProjectConfig, name: str | None, tool: Tool) -> RoleOfTool:
+def _role_of_tool(config: ProjectConfig, name: str | None, called: Sequence[Tool]) -> RoleOfTool:
     principal = Principal("", name)
-    sees = decide(config, principal, "see", tool).allowed
-    effects = possible_effects(config, name, tool) if sees else set()
+    effects = possible_effects(config, name, called)
     calls = bool(effects & {"allow", "ask"})
     asked: Literal["always", "never", "for some arguments"] = "never"
     if "ask" in effects:
         asked = "for some arguments" if "allow" in effects else "always"
     return RoleOfTool(
         role=name,
-        sees=sees,
+        sees=decide(config, principal, "see", called[0]).allowed,
         calls=calls,
         asked=asked,
         denied="deny" in effects,
-        approves=decide(config, principal, "approve", tool).allowed,
+        approves=all(decide(config, principal, "approve", tool).allowed for tool in called),
     )

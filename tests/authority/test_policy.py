@@ -81,7 +81,7 @@ def test_the_lines_of_a_decision_are_in_its_order(root: Path) -> None:
     )
     codes(root, *lines)
     answer = Operations(root, "agent")(
-        "explain_policy", tool_id="app-builder:write_file", args={"path": "a"}
+        "explain_policy", tool_id="app-builder:write_file", args={"path": "a", "content": ""}
     )
 
     assert [(line["line"], line["decides"]) for line in answer["lines"]] == [

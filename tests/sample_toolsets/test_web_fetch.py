@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.calls.preconditions import check_arguments
+from covalt_git.toolsets.tool_arguments import check_arguments
 from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach

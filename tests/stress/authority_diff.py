@@ -6,9 +6,9 @@ from typing import Any
 
 from covalt_git import yaml_text
 from covalt_git.access import Principal, decide
-from covalt_git.access.policy_outcomes import policy_decision
 from covalt_git.authority import ProjectSnapshot
 from covalt_git.authority.comparison import compare
+from covalt_git.authority.policy_outcomes import policy_decision
 from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool

@@ -4,7 +4,7 @@ import json
 from random import Random
 from typing import Any
 
-from covalt_git.access.policy_outcomes import policy_decision, possible_effects
+from covalt_git.authority.policy_outcomes import policy_decision, possible_effects
 from covalt_git.models.project_config import ProjectConfig
 from covalt_git.models.tool import Tool
 from tests.access.rule_reference import decision
@@ -61,7 +61,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:
             expected = decision({"roles": ROLES, "rules": rules}, role, TOOLS[place], args)
             told = json.dumps([rules, role, TOOLS[place]["tool_id"], args])
             proof.check(decided == expected, f"{decided} instead of {expected}: {told}")
-            possible = {_EFFECTS[effect] for effect in possible_effects(config, role, tools[place])}
+            possible = {
+                _EFFECTS[effect] for effect in possible_effects(config, role, [tools[place]])
+            }
             is_listed = decided == "hidden" or decided in possible
             proof.check(is_listed, f"policy who does not list that a call is {decided}: {told}")
             outcomes[decided] += 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from covalt_git.access import security
-from covalt_git.calls import engine, preconditions
+from covalt_git.calls import engine
 from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -27,6 +27,7 @@ from covalt_git.operations.calls.call_batch import BatchedCall, read_batch
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Request, Result, ToolRequest, operation
 from covalt_git.operations.results import Change, Notes
+from covalt_git.toolsets import tool_arguments
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT, is_recorded
 from covalt_git.workspaces.disk_usage import large_store
 
@@ -247,7 +248,7 @@ def check_arguments(context: Context, request: CheckArguments) -> ArgumentsCheck
     try:
         # An alias passes its arguments on, so they have to match the schemas of both tools.
         for called_tool in called:
-            preconditions.check_arguments(called_tool, request.args)
+            tool_arguments.check_arguments(called_tool, request.args)
     except InvalidArgumentsError as error:
         problems = tuple(map(ArgumentProblem.of, error.problems))
     decision = context.visibility.decide_call(called, request.args)
