@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.authority.facts import place_in
 from covalt_git.authority.policy_outcomes import policy_decision
 from covalt_git.errors import nearest_name
+from covalt_git.manifests.machine_folders import link_problem
 from covalt_git.manifests.project_root import POLICY_TESTS
-from covalt_git.manifests.reading import read_yaml, shown_path
+from covalt_git.manifests.reading import Reading, read_yaml, shown_path
 from covalt_git.models.policy_tests import PolicyTests
 from covalt_git.problems import codes
 from covalt_git.toolsets.tool_arguments import problems_of, problems_of_function
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from covalt_git.authority.project_tools import ProjectTools
     from covalt_git.errors import Problem
     from covalt_git.json_values import JsonObject
-    from covalt_git.manifests.reading import Reading
     from covalt_git.models.policy_tests import PolicyCase
     from covalt_git.models.project_config import ProjectConfig
 
@@ -41,9 +41,15 @@ class CasesRun(NamedTuple):
 
 
 def read_cases(root: Path) -> Reading[PolicyTests] | None:
-    """Return the cases of the project; None if it has no such file, or a link, which may lead to any file."""
+    """Return the cases of the project; None if it has no such file.
+
+    A link, which may lead to any file, is an error: without its cases, the project would pass.
+    """
     file = root / POLICY_TESTS
-    if file.is_symlink() or not file.exists():
+    link = link_problem(root, POLICY_TESTS)
+    if link is not None:
+        return Reading(POLICY_TESTS, None, None, (link,))
+    if not file.exists():
         return None
     return read_yaml(file, shown_path(file, root), PolicyTests)
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import Problem
-from covalt_git.manifests.project_root import CONFIG
+from covalt_git.manifests.project_root import CONFIG, POLICY_TESTS
 from covalt_git.problems import codes
 from covalt_git.system.links import LinkedFolderError, find_link, links_in, refusal
 from covalt_git.system.private_files import read_private, user_folder
@@ -99,7 +99,12 @@ def link_problems(root: Path) -> list[Problem]:
 
 def config_link(root: Path) -> Problem | None:
     """Return the problem of a ``covalt.yaml`` that is a link, which must not be read; None if it is a file."""
-    return _problem(root, CONFIG) if (root / CONFIG).is_symlink() else None
+    return link_problem(root, CONFIG)
+
+
+def link_problem(root: Path, path: str) -> Problem | None:
+    """Return the problem of a file of the project that is a link and must not be read; None if it is none."""
+    return _problem(root, path) if (root / path).is_symlink() else None
 
 
 def _problem(root: Path, path: str) -> Problem:
@@ -139,7 +144,7 @@ def _is_permitted(link: Path) -> bool:
 
 def _message(root: Path, path: str) -> str:
     target = (root / path).readlink()
-    verb = "read" if path == CONFIG else "write"
+    verb = "read" if path in {CONFIG, POLICY_TESTS} else "write"
     return f"{path!r} is a symbolic link to {str(target)!r}: commands would {verb} outside of the project"
 
 

@@ -1,5 +1,6 @@
 """The policy of a project: explained line by line, tested by cases, and rules that decide about nothing."""
 
+import os
 import re
 from pathlib import Path
 
@@ -207,3 +208,26 @@ def test_recorded_calls_that_a_revision_decides_otherwise_are_listed(root: Path)
         (8, 0),
     ]
     assert (tested["cases"], tested["calls"]) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "code"), [("link", "CG404"), ("folder", "CG101"), ("pipe", "CG101")]
+)
+def test_cases_that_are_no_file_are_an_error(root: Path, make: str, code: str) -> None:
+    assert codes(root, "{pattern: '**', effect: ask}") == []
+    file = root / "policy_tests.yaml"
+    file.unlink()
+    if make == "link":
+        file.symlink_to("/etc/hostname")
+    elif make == "folder":
+        file.mkdir()
+    else:
+        os.mkfifo(file)
+    try:
+        (problem,) = Operations(root, "owner")("run_policy_tests")["problems"]
+        validated = Operations(root, "owner")("validate", paths=[])["problems"]
+    finally:
+        file.rmdir() if make == "folder" else file.unlink()
+
+    assert (problem["code"], problem["path"]) == (code, "policy_tests.yaml")
+    assert code in {one["code"] for one in validated}
