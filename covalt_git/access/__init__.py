@@ -9,6 +9,7 @@ from covalt_git.access.approval_required import (
     confirmation,
     decide_call,
     deciding_rule,
+    may_be_denied,
 )
 from covalt_git.access.decisions import (
     Action,
@@ -21,6 +22,7 @@ from covalt_git.access.decisions import (
     decide,
     has_admin_role,
     is_admin,
+    is_denied_by_role,
     lacks_trust,
     may_decide_over_mcp,
     may_manage_chats,
@@ -51,7 +53,9 @@ __all__ = [
     "deciding_rule",
     "has_admin_role",
     "is_admin",
+    "is_denied_by_role",
     "lacks_trust",
+    "may_be_denied",
     "may_decide_over_mcp",
     "may_manage_chats",
     "may_register",

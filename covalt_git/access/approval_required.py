@@ -129,6 +129,17 @@ def approval_reasons_of_any(
     return tuple(_REASONS[source] for source in tool.confirmation)
 
 
+def may_be_denied(rules: Iterable[PolicyRule], tool: Tool) -> bool:
+    """Return whether a rule denies a call of a tool with some arguments."""
+    for rule in rules:
+        if applies(rule, tool):
+            if rule.effect == "deny":
+                return True
+            if not rule.when.args:  # no later rule decides about any call
+                return False
+    return False
+
+
 def least_limiting(rules: Iterable[PolicyRule]) -> tuple[PolicyRule, ...]:
     """Return rules that limit no call more than the rules do for any role, whatever the role is."""
     return tuple(

@@ -85,6 +85,16 @@ def is_local(principal_id: str) -> bool:
     return principal_id == LOCAL_USER or principal_id.startswith(LOCAL_CLIENT)
 
 
+def is_denied_by_role(config: ProjectConfig, principal: Principal, tool: Subject) -> bool:
+    """Return whether ``deny`` of the principal's role is about a tool.
+
+    Raises:
+        UnknownRoleError: if the principal's role is not defined.
+    """
+    _, role = _role_of(config, principal)
+    return role is not None and _first_match(role.deny, tool.path) is not None
+
+
 def may_register(config: ProjectConfig, principal: Principal) -> bool:
     """Return whether the role of ``principal`` may register tools; in a project without roles, the local user may.
 

@@ -15,7 +15,9 @@ from covalt_git.access import (
     approval_reasons_of_any,
     decide,
     is_admin,
+    is_denied_by_role,
     lacks_trust,
+    may_be_denied,
     may_manage_chats,
 )
 from covalt_git.errors import CovaltError
@@ -234,6 +236,28 @@ class Context:
                 f"{allowed_roles(config, 'approve', tool)}",
             )
 
+    def require_reading(self, tool_id: str, args: JsonObject | None) -> None:
+        """Check that no ``deny`` is about a call of a built-in tool that reads, for an operation that gets the same.
+
+        Arguments as of :meth:`require_tool`.
+
+        Raises:
+            ForbiddenError: if its role denies the tool, or a rule may deny a call with unknown arguments.
+            PolicyDeniedError: if a rule denies the call.
+        """
+        from covalt_git.toolsets.builtin_tools import BUILTINS  # noqa: PLC0415 - as above
+
+        self._required.append(partial(self.require_reading, tool_id, args))
+        config, principal, tool = self.project.config, self.project.principal, BUILTINS[tool_id]
+        if args is not None:
+            self.visibility.check_rules([tool], args)
+        may_deny = args is None and may_be_denied(self.visibility.rules, tool)
+        if may_deny or is_denied_by_role(config, principal, tool):
+            raise ForbiddenError(
+                f"{acting(config, principal)} may not do this: covalt.yaml denies calls of {tool_id}",
+                hint=f"covalt-git policy explain {tool_id}",
+            )
+
     @property
     def manages_chats(self) -> bool:
         """Whether the principal may do what no tool does in a chat, such as delete it."""
@@ -254,15 +278,19 @@ class Context:
                 f"{who} may not manage chats", hint=f"add chats: manage to {where} in covalt.yaml"
             )
 
-    def require_export(self, chat: ChatStore) -> None:
+    def require_export(self, chat: ChatStore, *, stays: bool = False) -> None:
         """Check that the principal may get a chat's store, whose records have the calls of all tools.
+
+        With ``stays``, the copy is a chat of the project, where the rules about its files hold too.
 
         Check after the refs or objects are read that the principal gets, or under the chat's lock: a call may end
         at any time.
 
         Raises:
-            ForbiddenError: if a tool that the chat has called is hidden from its role.
+            ForbiddenError: if a tool that the chat has called is hidden from its role, or it may not read each file.
         """
+        if not stays:
+            self.require_reading("workspace:read_file", None)
         if self.is_admin or self.manages_chats:
             return
         from covalt_git.workspaces.recorded_tools import recorded_tools  # noqa: PLC0415 - few operations need it

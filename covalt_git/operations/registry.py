@@ -211,6 +211,8 @@ class Operation(Generic[RequestT, ResultT]):
             each object itself.
         calls: Returns the calls of built-in tools that do the same as a request, also of other tools than ``needs`` if
             the request does more.  A needed tool without such a call counts as any call of it.
+        reads: Returns the call of a built-in tool that gets the same files of a workspace.  It is refused if a ``deny`` of
+            a role or a rule is about that call; it needs no ``allow`` and no approval.
         upload_limit: For a request with uploads, its maximum size in bytes.
         local: Whether only the local user may perform it, so that the HTTP API does not have it.
         decides: Returns what only a user may decide, such as :data:`TRUSTING`, if a request gives a consent or adds a
@@ -226,6 +228,7 @@ class Operation(Generic[RequestT, ResultT]):
     admin: str
     needs: tuple[str, ...]
     calls: Callable[[Any], Iterable[EquivalentCall]] | None
+    reads: Callable[[Any], EquivalentCall] | None
     upload_limit: Callable[[Context], int] | None
     local: bool
     decides: Callable[[Context, Any], str] | None
@@ -264,6 +267,8 @@ class Operation(Generic[RequestT, ResultT]):
         ]
         for call in calls:
             context.require_tool(call.tool_id, call.args)
+        if self.reads is not None:
+            context.require_reading(*self.reads(request))
         # Again under the lock: what a request decides can depend on files that change during the wait.
         context.require(partial(self._check_decision, context, request))
         if not self.changes:
@@ -303,6 +308,7 @@ def operation(
     admin: str = "",
     needs: tuple[str, ...] = (),
     calls: Callable[[Any], Iterable[EquivalentCall]] | None = None,
+    reads: Callable[[Any], EquivalentCall] | None = None,
     upload_limit: Callable[[Context], int] | None = None,
     local: bool = False,
     decides: str | Callable[[Context, Any], str] | None = None,
@@ -324,6 +330,7 @@ def operation(
             admin,
             needs,
             calls,
+            reads,
             upload_limit,
             local,
             (lambda _context, _request: decides) if isinstance(decides, str) else decides,

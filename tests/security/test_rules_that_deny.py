@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api_client import configure, make_project
+from tests.api_client import BEARER, HOME, Api, configure, make_project
 from tests.operations_client import Operations
 
 ROLES = """
@@ -90,3 +90,46 @@ def test_a_role_without_the_right_neither_approves_nor_denies(agent: Operations)
     pending = agent("call_tool", chat_id="c1", tool_id="app-builder:write_file", args=WRITE)
     for name in ("approve_call", "deny_call"):
         assert agent.error(name, execution_id=pending["execution_id"]).http_status == 403
+
+
+READS = {
+    "get_workspace_file": ("read_file", {"path": "prod.env"}),
+    "get_workspace_files": ("list_files", {}),
+    "get_workspace_diff": ("diff", {"old": "HEAD"}),
+    "get_commit_diff": ("diff", {"old": "HEAD"}),
+    "list_manifests": ("log", {}),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_an_operation_that_reads_obeys_the_rules_about_the_tool_that_does(
+    agent: Operations, name: str
+) -> None:
+    tool, request = READS[name]
+    agent.commit("c1", **{"prod.env": "SECRET=1", "a.txt": "a"})
+    assert agent(name, chat_id="c1", **request)
+
+    configure(agent.root, rules(f"{{pattern: workspace.{tool}, roles: [agent], effect: deny}}"))
+    assert agent.error(name, chat_id="c1", **request).code == "policy_denied"
+    assert agent.as_role("owner")(name, chat_id="c1", **request)
+
+    configure(agent.root, ROLES.replace('["**"], a', f'["**"], deny: [workspace.{tool}], a'))
+    assert agent.error(name, chat_id="c1", **request).code == "forbidden"
+    configure(agent.root, rules(f"{{pattern: workspace.{tool}, effect: ask}}"))
+    assert agent(name, chat_id="c1", **request)
+
+
+def test_a_file_that_a_rule_denies_is_neither_shown_nor_exported(agent: Operations) -> None:
+    agent.commit("c1", **{"prod.env": "SECRET=1", "a.txt": "a"})
+    deny = '{pattern: workspace.read_file, when: {args: {path: "*.env"}}, roles: [agent], effect: deny}'
+    configure(agent.root, rules(deny))
+
+    assert agent("get_workspace_file", chat_id="c1", path="a.txt") == b"a"
+    assert agent.error("get_workspace_file", chat_id="c1", path="prod.env").code == "policy_denied"
+    assert agent.error("export_chat", chat_id="c1").code == "forbidden"
+    client = Api.of(agent.root, "agent").client()
+    for view in ("", "?view=source", "?view=edit"):
+        url = f"/chats/c1/files/prod.env{view}"
+        page = client.get(url, base_url=HOME, headers=BEARER)
+        assert page.status_code == 403
+        assert "SECRET" not in page.text

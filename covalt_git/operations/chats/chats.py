@@ -335,7 +335,7 @@ def fork_chat(context: Context, request: ForkChat) -> ChatForked:
     chats = context.project.chats
     with context.writing(chat) as writer:
         # Under the lock, because the call that held it may be of a hidden tool.
-        context.require_export(chat)
+        context.require_export(chat, stays=True)
         start = request.from_manifest
         at = None if start is None else context.chat_index().resolve(chat, start)
         fork = forking.fork(writer, chats, at=at, chat_id=request.new_chat_id, title=request.title)

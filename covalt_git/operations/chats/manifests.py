@@ -18,7 +18,13 @@ from covalt_git.models.chats import Origin
 from covalt_git.models.commit_record import CommitOrigin, Source
 from covalt_git.models.scripts import SCRIPT_REFS
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import ChatRequest, InvalidRequestError, Result, operation
+from covalt_git.operations.registry import (
+    ChatRequest,
+    EquivalentCall,
+    InvalidRequestError,
+    Result,
+    operation,
+)
 from covalt_git.operations.results import CallLine, Change
 from covalt_git.workspaces import trees
 
@@ -136,7 +142,13 @@ class ManifestDetail(ManifestRow):
     )
 
 
-@operation(errors=(404,))
+def _logged(request: ListManifests) -> EquivalentCall:
+    return EquivalentCall(
+        "workspace:log", {"manifest": request.manifest or request.branch or "HEAD"}
+    )
+
+
+@operation(errors=(404,), reads=_logged)
 def list_manifests(context: Context, request: ListManifests) -> ManifestPage:
     """List the commits of a chat, newest first: of one branch, or of all."""
     chat = context.chat(request.chat_id)

@@ -16,6 +16,7 @@ from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     ChatRequest,
+    EquivalentCall,
     PathText,
     Request,
     Result,
@@ -122,7 +123,20 @@ class WorkspaceDiff(Result):
     truncated: bool
 
 
-@operation(errors=(404,))
+def _listed(request: GetWorkspaceFiles) -> EquivalentCall:
+    return EquivalentCall("workspace:list_files", {"manifest": request.manifest})
+
+
+def _read(request: GetWorkspaceFile) -> EquivalentCall:
+    args = {"path": request.path, "manifest": request.manifest}
+    return EquivalentCall("workspace:read_file", args)
+
+
+def _compared(request: GetWorkspaceDiff | GetCommitDiff) -> EquivalentCall:
+    return EquivalentCall("workspace:diff", {"old": request.old, "new": request.new})
+
+
+@operation(errors=(404,), reads=_listed)
 def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> WorkspaceFiles:
     """List the files of a commit, or of the current workspace."""
     chat = context.chat(request.chat_id)
@@ -148,7 +162,7 @@ def get_workspace_files(context: Context, request: GetWorkspaceFiles) -> Workspa
         )
 
 
-@operation(errors=(404, 416))
+@operation(errors=(404, 416), reads=_read)
 def get_workspace_file(context: Context, request: GetWorkspaceFile) -> ResultFile:
     """Send one file of a commit, or of the current workspace.
 
@@ -174,7 +188,7 @@ def get_workspace_file(context: Context, request: GetWorkspaceFile) -> ResultFil
     )
 
 
-@operation(errors=(404,))
+@operation(errors=(404,), reads=_compared)
 def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> WorkspaceDiff:
     """Return the differences between two commits, or between a commit and the current workspace.
 
@@ -187,7 +201,7 @@ def get_workspace_diff(context: Context, request: GetWorkspaceDiff) -> Workspace
 
 
 # Local, because over HTTP the size of the answer would have no limit.
-@operation(errors=(404,), local=True)
+@operation(errors=(404,), local=True, reads=_compared)
 def get_commit_diff(context: Context, request: GetCommitDiff) -> WorkspaceDiff:
     """Return the differences between two commits, or between a commit and the workspace, without limits."""
     chat = context.chat(request.chat_id)

@@ -93,7 +93,9 @@ def files(chat_id: str) -> str:
 def file(chat_id: str, path: str) -> str:
     """Show one file at a commit, by its type; with ``?view=source`` its text."""
     at = request.args.get("at") or "HEAD"
-    chat = request_context.context().chat(chat_id)
+    context = request_context.context()
+    chat = context.chat(chat_id)
+    context.require_reading("workspace:read_file", {"path": path, "manifest": at})
     view = request.args.get("view", "")
     if view == "edit" and (edited := read_text(chat, path)) is not None:
         return _editor(chat, path, edited.text, base=edited.oid)
