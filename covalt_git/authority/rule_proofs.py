@@ -6,13 +6,15 @@ yet, because it may be about them.
 
 from __future__ import annotations
 
+import json
+from itertools import combinations
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from covalt_git.access.approval_required import applies
 from covalt_git.access.argument_conditions import patterns_of
 from covalt_git.access.argument_paths import readings_of, schemas_of
 from covalt_git.access.shell_arguments import is_shell_argument_of
-from covalt_git.json_values.difference import same
 from covalt_git.json_values.pointer import REF, BadReferenceError
 from covalt_git.json_values.subschemas import Subschemas
 from covalt_git.manifests.override_keys import namespace_of
@@ -45,9 +47,10 @@ _JSON_TYPES: Final[dict[type, str]] = {
 
 def rule_problems(config: Reading[ProjectConfig], tools: ProjectTools) -> Iterator[Problem]:
     """Yield a warning for each rule that decides about no call of the project's tools."""
-    rules = config.valid.rules
-    for position, rule in enumerate(rules):
+    earlier = _EarlierRules()
+    for position, rule in enumerate(config.valid.rules):
         at = config.below(*config.valid.rule_place(position))
+        earlier.begin(position, rule)
         if not any(applies(rule, tool) for tool in tools.matching(rule.pattern)):
             if not _may_match_unlisted(rule, tools):
                 message = f"no tool of the project matches {rule.pattern}"
@@ -56,7 +59,7 @@ def rule_problems(config: Reading[ProjectConfig], tools: ProjectTools) -> Iterat
                 hint = "covalt-git tool list"
                 yield at.warning(codes.DEAD_RULE, ("pattern",), message, hint=hint)
             continue
-        covering = _covering(rules[:position], rule, tools)
+        covering = earlier.covering(rule, tools)
         if covering is not None:
             message = f"rule {covering} decides before it about all of its calls"
             hint = "move this rule up, or remove it"
@@ -88,37 +91,66 @@ def _may_match_unlisted(rule: PolicyRule, tools: ProjectTools) -> bool:
     return rule.pattern.partition(".")[2].startswith("skill")
 
 
-def _covering(earlier: Sequence[PolicyRule], rule: PolicyRule, tools: ProjectTools) -> int | None:
-    """Return the number, from 1, of the rule that decides before another one about all of its calls."""
-    candidates = [
-        (number, earlier_rule)
-        for number, earlier_rule in enumerate(earlier, start=1)
-        if _has_wider_condition(earlier_rule, rule)
-    ]
-    if not candidates:
-        return None
-    covering: set[int] = set()
-    for tool in tools.matching(rule.pattern):
-        if not applies(rule, tool):
-            continue
-        number = next(
-            (number for number, earlier_rule in candidates if applies(earlier_rule, tool)), None
+class _EarlierRules:
+    """The rules before one, by their conditions: few of many have a condition that includes another."""
+
+    def __init__(self) -> None:
+        self._by_args: dict[frozenset[str], list[tuple[int, PolicyRule]]] = {}
+        self._last: tuple[frozenset[str], int, PolicyRule] | None = None
+
+    def begin(self, position: int, rule: PolicyRule) -> None:
+        """Note the rule before this one, so that this one is compared with all before it."""
+        if self._last is not None:
+            args, number, last = self._last
+            self._by_args.setdefault(args, []).append((number, last))
+        items = rule.condition.get("args", {}).items()
+        self._last = (
+            frozenset(json.dumps(item, sort_keys=True) for item in items),
+            position + 1,
+            rule,
         )
-        if number is None:
+
+    def covering(self, rule: PolicyRule, tools: ProjectTools) -> int | None:
+        """Return the number, from 1, of the rule that decides before the last one about all of its calls."""
+        assert self._last is not None
+        args = self._last[0]
+        candidates = sorted(
+            (
+                numbered
+                for rules in self._including(args)
+                for numbered in rules
+                if _is_wider(numbered[1], rule)
+            ),
+            key=itemgetter(0),
+        )
+        if not candidates:
             return None
-        covering.add(number)
-    return min(covering)
+        covering: set[int] = set()
+        for tool in tools.matching(rule.pattern):
+            if not applies(rule, tool):
+                continue
+            number = next((number for number, one in candidates if applies(one, tool)), None)
+            if number is None:
+                return None
+            covering.add(number)
+        return min(covering)
+
+    def _including(self, args: frozenset[str]) -> Iterator[list[tuple[int, PolicyRule]]]:
+        """Yield the rules whose conditions on arguments are among some conditions."""
+        if 2 ** len(args) > len(self._by_args):
+            yield from (rules for wider, rules in self._by_args.items() if wider <= args)
+            return
+        for length in range(len(args) + 1):
+            for wider in combinations(sorted(args), length):
+                yield self._by_args.get(frozenset(wider), [])
 
 
-def _has_wider_condition(earlier_rule: PolicyRule, rule: PolicyRule) -> bool:
-    """Return whether the roles and arguments of a rule include all those of a later one."""
+def _is_wider(earlier_rule: PolicyRule, rule: PolicyRule) -> bool:
+    """Return whether a rule with the same arguments, or fewer, also includes the roles and spellings of a later one."""
     if earlier_rule.roles and not (rule.roles and set(rule.roles) <= set(earlier_rule.roles)):
         return False
     # A rule that allows matches fewer spellings than one with the same condition that limits.
-    if earlier_rule.when.args and not earlier_rule.requires and rule.requires:
-        return False
-    args, wider = rule.condition.get("args", {}), earlier_rule.condition.get("args", {})
-    return all(path in args and same(args[path], value) for path, value in wider.items())
+    return not (earlier_rule.when.args and not earlier_rule.requires and rule.requires)
 
 
 def _argument_problems(

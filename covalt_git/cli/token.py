@@ -56,7 +56,7 @@ def new(expires: str, **fields: str | None) -> None:
 
     Example: covalt-git token new --role agent --name claude-code
     """
-    token = ask_to_print(tokens.create_token, lasts=_duration(expires), **fields)
+    token = ask_to_print(tokens.create_token, lasts=_lifetime(expires), **fields)
     output.say(_in_words(token), err=True)
     output.say("it is shown only now; the agent sends it as Authorization: Bearer", err=True)
     # Alone on stdout, so that a script can store it.
@@ -139,13 +139,18 @@ def object_of(text: str) -> dict[str, object]:
 
 
 def _duration(text: str) -> timedelta | None:
+    """Return a time such as 5m, 12h or 30d; None if the text is none."""
+    # At most seven digits: timedelta cannot hold numbers of any size.
+    match = re.fullmatch(r"([1-9][0-9]{0,6})([dhm])", text)
+    return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None
+
+
+def _lifetime(text: str) -> timedelta | None:
     """Return the lifetime of a token; None if it is unlimited."""
     if text == "never":
         return None
-    # At most seven digits: timedelta cannot hold numbers of any size.
-    match = re.fullmatch(r"([1-9][0-9]{0,6})([dhm])", text)
-    lasts = timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else timedelta.max
-    if lasts > timedelta(days=_MOST_DAYS):
+    lasts = _duration(text)
+    if lasts is None or lasts > timedelta(days=_MOST_DAYS):
         raise WrongCallError(
             f"--expires {text}: write 30d, 12h, 45m or never, at most {_MOST_DAYS}d"
         )

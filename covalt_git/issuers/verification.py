@@ -219,7 +219,11 @@ def _object(part: str) -> JsonObject:
 
 
 def _bytes(part: str) -> bytes:
-    """Return the bytes of a part, of which there is one spelling only: the digest of a token identifies it."""
+    """Return the bytes of a part, of which there is one spelling only.
+
+    A signature with ES256 has two values for the same claims (FIPS 186-5: s and n - s), and issuers use both.  So the
+    digest of a token identifies its text, and an execution is identified by the issuer and jti.
+    """
     try:
         content = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
     except binascii.Error:

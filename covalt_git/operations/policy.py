@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
-from covalt_git.access import Principal, decide, has_admin_role
+from covalt_git.access import Principal, UnknownRoleError, decide, has_admin_role
 from covalt_git.authority import read_commit
 from covalt_git.authority.explanation import explain
 from covalt_git.authority.policy_cases import deciding_rules, run_cases
@@ -169,6 +169,13 @@ def compare_policy(context: Context, request: ComparePolicy) -> PolicyCompared:
             problems=base.problems,
         )
     config, tools = _config(context).valid, ProjectTools(context.root)
+    for where, roles in ((f"of {request.revision}", base.value.roles), ("", config.roles)):
+        if request.role is not None and request.role not in roles:
+            error = UnknownRoleError(request.role, roles)
+            error.message += f" in covalt.yaml {where}".rstrip()
+            if where:
+                error.hint = "name a role that both have, or another revision by --with"
+            raise error
     index, visibility = context.chat_index(), context.visibility
     index.sync_chats()
     changed, count, skipped = [], 0, 0

@@ -1,5 +1,6 @@
 """What ``explain_policy`` reports about a call is what the call does, by random rules, roles, tools and arguments."""
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -144,3 +145,16 @@ def test_a_case_whose_arguments_are_invalid_fails_at_their_line(
 
     assert (problem["code"], problem["line"]) == ("CG408", 3)
     assert "invalid" in problem["message"]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"path": "a", "path": "b"}', '{"path": NaN}', '{"path": ' + "[" * 100_000, "[]"]
+)
+def test_arguments_that_a_call_refuses_are_refused_on_the_command_line(
+    text: str, cli: Callable[..., tuple[int, str]]
+) -> None:
+    status, printed = cli("policy", "explain", "app-builder:read_file", "--args", text)
+
+    assert status == 2
+    assert "--args" in printed
+    assert "Traceback" not in printed

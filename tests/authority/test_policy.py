@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from covalt_git.authority.policy_problems import policy_problems
+from covalt_git.authority.project_tools import ProjectTools
+from covalt_git.authority.rule_proofs import rule_problems
+from covalt_git.manifests.project_config import config_reading
 from tests.api_client import make_project
+from tests.counted_work import work_of
 from tests.operations_client import Operations
 from tests.workspaces.stores import commit_all
 
@@ -231,3 +235,24 @@ def test_cases_that_are_no_file_are_an_error(root: Path, make: str, code: str) -
 
     assert (problem["code"], problem["path"]) == (code, "policy_tests.yaml")
     assert code in {one["code"] for one in validated}
+
+
+def test_many_rules_are_compared_in_a_time_that_grows_with_their_number(root: Path) -> None:
+    def work(count: int) -> int:
+        rule = "{{pattern: '**', when: {{args: {{path: 'a{0}', content: x}}}}, effect: ask}}"
+        rules = [rule.format(number) for number in range(count)]
+        (root / "covalt.yaml").write_text(ROLES + "".join(f"  - {line}\n" for line in rules))
+        config, tools = config_reading(root), ProjectTools(root)
+        assert list(rule_problems(config, tools)) == []
+        return work_of(lambda: list(rule_problems(config, tools)))
+
+    assert work(400) < 5 * work(100)
+
+
+def test_a_revision_without_the_role_is_named(root: Path) -> None:
+    (root / "covalt.yaml").write_text("version: 1\n")
+    commit_all(root)
+    (root / "covalt.yaml").write_text("version: 1\nroles: {agent: {}, owner: {admin: true}}\n")
+
+    error = Operations(root, "owner").error("compare_policy", role="agent")
+    assert error.message == "no role 'agent' in covalt.yaml of HEAD"

@@ -85,3 +85,11 @@ def test_a_minted_token_has_the_role_that_the_issuer_maps(api: Api, cli: Cli) ->
 def test_a_wrong_option_is_refused(api: Api, cli: Cli, args: list[str]) -> None:
     guard(api.root)
     assert cli("token", "mint", TOOL, *args)[0] == 2
+
+
+@pytest.mark.parametrize("time", ["0s", "never", "2d", "5"])
+def test_a_lifetime_that_is_none_names_the_option(cli: Cli, time: str) -> None:
+    status, printed = cli("token", "mint", TOOL, "--for", time)
+
+    assert status == 2
+    assert f"--for {time}: write 5m, 12h or 1d, at most 1d" in printed
