@@ -245,9 +245,20 @@ class Context:
             ForbiddenError: if its role denies the tool, or a rule may deny a call with unknown arguments.
             PolicyDeniedError: if a rule denies the call.
         """
+        self._required.append(partial(self.require_reading, tool_id, args))
+        self._check_reading(tool_id, args)
+
+    def may_read(self, tool_id: str, args: JsonObject) -> bool:
+        """Return whether no ``deny`` is about a reading call, as :meth:`require_reading` checks it."""
+        try:
+            self._check_reading(tool_id, args)
+        except CovaltError:
+            return False
+        return True
+
+    def _check_reading(self, tool_id: str, args: JsonObject | None) -> None:
         from covalt_git.toolsets.builtin_tools import BUILTINS  # noqa: PLC0415 - as above
 
-        self._required.append(partial(self.require_reading, tool_id, args))
         config, principal, tool = self.project.config, self.project.principal, BUILTINS[tool_id]
         if args is not None:
             self.visibility.check_rules([tool], args)

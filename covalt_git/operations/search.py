@@ -155,11 +155,15 @@ class _Scope:
             yield self._of("message", match, text, title=role)
 
     def files(self) -> Iterable[SearchHit]:
+        if not self.context.may_read("workspace:list_files", {"manifest": "HEAD"}):
+            return
         named = self._matches("names", self._is_visible)
         names = {(match.chat_id, match.id) for match in named}
 
         def is_other(match: TextMatch) -> bool:
-            return (match.chat_id, match.id) not in names and self._is_visible(match)
+            is_new = (match.chat_id, match.id) not in names and self._is_visible(match)
+            args = {"path": match.id, "manifest": "HEAD"}
+            return is_new and self.context.may_read("workspace:read_file", args)
 
         for match in named:
             yield self._of("file", match, match.id, title=match.id)

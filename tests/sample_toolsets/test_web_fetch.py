@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from covalt_git.access.grants import GrantNeededError
-from covalt_git.toolsets.tool_arguments import check_arguments
 from covalt_git.calls.tool_grants import check_runnable
 from covalt_git.credentials.values import SecretStore
 from covalt_git.hosts import Reach
@@ -15,6 +14,7 @@ from covalt_git.http_client import ClientRequest
 from covalt_git.http_tools.request import RequestBuilder
 from covalt_git.http_tools.secret_lookup import Lookup
 from covalt_git.models.tool import Tool
+from covalt_git.toolsets.tool_arguments import check_arguments
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -127,6 +127,8 @@ def test_a_file_that_a_rule_denies_is_neither_shown_nor_exported(agent: Operatio
     assert agent("get_workspace_file", chat_id="c1", path="a.txt") == b"a"
     assert agent.error("get_workspace_file", chat_id="c1", path="prod.env").code == "policy_denied"
     assert agent.error("export_chat", chat_id="c1").code == "forbidden"
+    assert agent("search", query="SECRET", kind="file")["groups"] == []
+    assert agent.as_role("owner")("search", query="SECRET", kind="file")["groups"] != []
     client = Api.of(agent.root, "agent").client()
     for view in ("", "?view=source", "?view=edit"):
         url = f"/chats/c1/files/prod.env{view}"
