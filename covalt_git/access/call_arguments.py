@@ -44,7 +44,9 @@ class CallArguments:
             values: list[Any] = []
             for names in self._readings(path):
                 values += self._possible_at(names, compares_parts=compares_parts)
-            self._possible[key] = [ANY_VALUE] if any(one is ANY_VALUE for one in values) else values
+            self._possible[key] = (
+                [ANY_VALUE] if any(value is ANY_VALUE for value in values) else values
+            )
         return self._possible[key]
 
     def values(self, path: str) -> list[Any]:
@@ -61,14 +63,10 @@ class CallArguments:
             is_sure = len(every) == 1 or not any(
                 self._possible_at(names, compares_parts=False) for names in missing
             )
-            existing = [
-                (names, value)
-                for names, value in zip(every, values, strict=True)
-                if value is not MISSING
-            ]
-            self._values[path] = (
-                [sent for one in existing for sent in self._sent(*one)] if is_sure else []
-            )
+            self._values[path] = []
+            for names, value in zip(every, values, strict=True):
+                if is_sure and value is not MISSING:
+                    self._values[path] += self._sent(names, value)
         return self._values[path]
 
     def may_get_another(self, path: str) -> bool:

@@ -15,7 +15,7 @@ from covalt_git.names import matches_text
 from covalt_git.paths import WORKSPACE_PREFIX, normal_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _MOST_DIGITS: Final = 1000
 """Digits of the longest integer that the engine reads from a text; longer notations are compared as numbers only."""
@@ -29,9 +29,8 @@ _BEGINS_A_NUMBER: Final = frozenset("+-.iInN")
 class ValuePatterns:
     """Values and text patterns, prepared to be compared with many values."""
 
-    def __init__(self, wanted: Iterable[Any]) -> None:
-        wanted = [*wanted]
-        scalars = [value for value in wanted if not isinstance(value, dict | list)]
+    def __init__(self, rule_values: Sequence[Any]) -> None:
+        scalars = [value for value in rule_values if not isinstance(value, dict | list)]
         texts = [value for value in scalars if isinstance(value, str)]
         self._texts = _TextPatterns(texts, also=map(scalar_text, scalars))
         self._paths = _TextPatterns(map(plain_path, texts))
@@ -39,7 +38,7 @@ class ValuePatterns:
             value for value in scalars if value not in texts or _JSON_NUMBER.fullmatch(value)
         ]
         self._numbers = {number_of(value) for value in numbers} - {None}
-        parts = [value for value in wanted if isinstance(value, dict | list)]
+        parts = [value for value in rule_values if isinstance(value, dict | list)]
         self._parts = {form for part in parts for form in _part_forms(part)}
         self._lengths = {(type(part), len(part)) for part in parts}
 
@@ -73,14 +72,14 @@ class _TextPatterns:
 
     def __init__(self, patterns: Iterable[str], also: Iterable[str] = ()) -> None:
         every = [*patterns]
-        self._whole = {pattern for pattern in every if "*" not in pattern}.union(also)
+        self._literals = {pattern for pattern in every if "*" not in pattern}.union(also)
         self._wild = [pattern for pattern in dict.fromkeys(every) if "*" in pattern]
         # The caller chooses how many texts are compared: most of them are excluded by one comparison with all patterns.
         self._begins = tuple(pattern.partition("*")[0] for pattern in self._wild)
         self._ends = tuple(pattern.rpartition("*")[2] for pattern in self._wild)
 
     def match(self, text: str) -> bool:
-        if text in self._whole:
+        if text in self._literals:
             return True
         if not text.startswith(self._begins) or not text.endswith(self._ends):
             return False

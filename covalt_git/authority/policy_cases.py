@@ -111,7 +111,7 @@ def _run(
     called = tools.called(tool)
     decision = policy_decision(config.valid, case.role, called, {})
     if decision.outcome != "hidden":
-        # A misspelt argument would else pass as one that no rule is about.
+        # Without this, a case with a misspelt argument passes: no rule is about it.
         invalid = problems_of(called, case.args) or problems_of_function(called[-1], case.args)
         if invalid:
             why = "; ".join(f"{path}: {message}" for path, message in invalid)

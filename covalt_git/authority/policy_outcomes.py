@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.access.approval_required import applies, args_match, decide_call
@@ -101,7 +102,8 @@ def possible_effects(config: ProjectConfig, role: str | None, tools: Sequence[To
     for tool in tools:
         of_tool = _effects(config, principal, tool)
         # The stricter decision of an alias and its tool counts, whichever arguments lead to both.
-        effects = {min(one, other, key=_EFFECTS.index) for one in effects for other in of_tool}
+        pairs = product(effects, of_tool)
+        effects = {min(pair, key=_EFFECTS.index) for pair in pairs}
     return effects
 
 

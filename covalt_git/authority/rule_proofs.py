@@ -129,7 +129,7 @@ class _EarlierRules:
         for tool in tools.matching(rule.pattern):
             if not applies(rule, tool):
                 continue
-            number = next((number for number, one in candidates if applies(one, tool)), None)
+            number = next((number for number, wider in candidates if applies(wider, tool)), None)
             if number is None:
                 return None
             covering.add(number)

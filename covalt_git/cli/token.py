@@ -139,7 +139,7 @@ def object_of(text: str) -> dict[str, object]:
 
 
 def _duration(text: str) -> timedelta | None:
-    """Return a time such as 5m, 12h or 30d; None if the text is none."""
+    """Return a time such as 5m, 12h or 30d; None for any other text."""
     # At most seven digits: timedelta cannot hold numbers of any size.
     match = re.fullmatch(r"([1-9][0-9]{0,6})([dhm])", text)
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match else None

@@ -47,7 +47,7 @@ def check_arguments(tool: Tool, args: JsonObject) -> None:
 def problems_of(tools: Iterable[Tool], args: JsonObject) -> list[tuple[str, str]]:
     """Return the problems for which a call is refused before its rules are asked: the JSON path and message of each.
 
-    ``tools`` are those that get the arguments: an alias and the tool that it calls, or one tool.
+    ``tools`` get the arguments: an alias and the tool that it calls, or one tool.
     """
     try:
         for tool in tools:

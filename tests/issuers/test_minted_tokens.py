@@ -88,7 +88,7 @@ def test_a_wrong_option_is_refused(api: Api, cli: Cli, args: list[str]) -> None:
 
 
 @pytest.mark.parametrize("time", ["0s", "never", "2d", "5"])
-def test_a_lifetime_that_is_none_names_the_option(cli: Cli, time: str) -> None:
+def test_the_error_of_a_lifetime_names_the_option(cli: Cli, time: str) -> None:
     status, printed = cli("token", "mint", TOOL, "--for", time)
 
     assert status == 2
