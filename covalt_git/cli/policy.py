@@ -31,7 +31,7 @@ def explain(tool: str, other: str | None, text: str) -> None:
 
     Prints each line of each file that took part, in the order of the decision.  The line that decides is marked with *.
 
-    Example: covalt-git policy explain app-builder:write_file --args '{"path": "a.env"}'
+    Example: covalt-git policy explain app-builder:read_file --args '{"path": "a.env"}'
     """
     answer = ask_to_print(policy.explain_policy, tool_id=tool, role=other, args=_arguments(text))
     role = f" of the role {answer.role!r}" if answer.role else ""

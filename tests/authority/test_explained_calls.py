@@ -62,8 +62,8 @@ def set_rules(root: Path, rules: list[dict[str, Any]]) -> None:
 def random_rule(random: Random) -> dict[str, Any]:
     rule: dict[str, Any] = {"pattern": random.choice(_PATTERNS)}
     rule["effect"] = random.choice(("allow", "ask", "ask", "deny"))
-    if random.random() < 0.3:
-        rule["roles"] = random.sample(["agent", "some", "reader"], 2)
+    # Never the owner, who explains the calls: a tool that is hidden from it has no explanation.
+    rule["roles"] = random.sample(["agent", "some", "reader"], random.choice((2, 3)))
     if random.random() < 0.6:
         rule["when"] = {"args": {"path": random.choice(_CONDITIONS)}}
     return rule

@@ -54,7 +54,9 @@ def test_another_role_explains_its_own_calls_of_tools_that_it_sees(project: Path
     form = page.form("/policy")
     assert "Who may call it" not in page.text
     assert "role" not in form.fields
-    assert "A call of the role guest runs" in guest.send(form, args="").text
+    whole = '{"path": "a.txt", "content": ""}'
+    assert "A call of the role guest runs" in guest.send(form, args=whole).text
+    assert "because its arguments are invalid" in guest.send(form, args="").text
     assert guest.send(form, role="owner", args="").status == 403
 
     hidden, unknown = "app-builder:run_command", "app-builder:run_commanx"
