@@ -11,10 +11,12 @@ from covalt_git.authority.policy_outcomes import (
     NO_TARGET,
     NOT_PENDING,
     policy_decision,
+    possible_effects,
     tool_decision,
 )
 from covalt_git.authority.toolset_facts import toolset_facts
 from covalt_git.names import matches
+from covalt_git.toolsets.builtin_tools import is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -36,9 +38,9 @@ class DecisionLine(NamedTuple):
 
 
 class ExplainedDecision(NamedTuple):
-    """A decision about a call, and the lines that took part."""
+    """A decision about a call, None if it depends on the arguments, and the lines that took part."""
 
-    decision: PolicyDecision
+    decision: PolicyDecision | None
     lines: tuple[DecisionLine, ...]
 
 
@@ -47,18 +49,18 @@ def explain(
     tools: ProjectTools,
     called: Sequence[Tool],
     role: str | None,
-    args: JsonObject,
+    args: JsonObject | None,
     *,
     untrusted: Collection[int] = (),
 ) -> ExplainedDecision:
-    """Explain the decision about a call of a role.
+    """Explain the decision about a call of a role, or about all of its calls of a tool.
 
     Args:
         reading: The valid ``covalt.yaml``.
         tools: The tools of the project.
         called: The called tool and, if it is an alias, the tool that it calls.
         role: The role of the caller; None: the default role.
-        args: The arguments.
+        args: The arguments; None: any.
         untrusted: The positions of rules that do not act, because the user of this machine does not trust them.
 
     Raises:
@@ -68,26 +70,29 @@ def explain(
     acting = whole.with_rules(
         rule for position, rule in enumerate(whole.rules) if position not in untrusted
     )
-    decision = policy_decision(acting, role, called, args)
+    # If all calls have one decision, the call without arguments has it too.
+    decision = policy_decision(acting, role, called, args or {})
+    arguments = None if args is None else CallArguments(called, args)
+    depends = args is None and len(possible_effects(acting, role, called)) > 1
     lines: list[DecisionLine] = []
     for tool in called:
-        of_tool = tool_decision(acting, role, tool, args, called)
-        lines += _lines(reading, tools, tool, called, role, args, untrusted, of_tool)
+        is_hidden = tool_decision(acting, role, tool, {}, called).outcome == "hidden"
+        lines += _lines(reading, tools, tool, role, arguments, untrusted, is_hidden=is_hidden)
     if called[-1].alias_of is not None:
         place = Place(tools.toolset(called[-1].toolset_id).manifest_reading.path)
         lines.append(DecisionLine(place, f"{called[-1].tool_id} {NO_TARGET}", decides=True))
-    return ExplainedDecision(decision, tuple(dict.fromkeys(lines)))
+    return ExplainedDecision(None if depends else decision, tuple(dict.fromkeys(lines)))
 
 
 def _lines(
     reading: Reading[ProjectConfig],
     tools: ProjectTools,
     tool: Tool,
-    called: Sequence[Tool],
     role: str | None,
-    args: JsonObject,
+    arguments: CallArguments | None,
     untrusted: Collection[int],
-    decision: PolicyDecision,
+    *,
+    is_hidden: bool,
 ) -> Iterator[DecisionLine]:
     config = reading.valid
     name = config.default_role if role is None else role
@@ -102,12 +107,10 @@ def _lines(
         words = "without default_role, a user without a role may call nothing"
         yield DecisionLine(place_in(reading, ("roles",), key=True), words, decides=True)
         return
-    arguments = CallArguments(called, args)
     for position, rule in enumerate(config.rules):
         if not rule.is_for(name) or not matches(rule.pattern, tool.path):
             continue
         where = f"{rule.effect} {rule.pattern}"
-        is_hidden = decision.outcome == "hidden"
         if is_hidden and not (rule.effect == "deny" and rule.is_of_all_calls):
             continue  # it can only deny more of the calls
         if position in untrusted:
@@ -116,11 +119,13 @@ def _lines(
             words, decides = f"{where} hides the tool", True
         elif not applies(rule, tool):
             words, decides = f"{where} is about other annotations", False
-        elif not args_match(rule, arguments):
+        elif arguments is None and rule.when.args:
+            words, decides = f"{where} applies to some arguments", False
+        elif arguments is not None and not args_match(rule, arguments):
             words, decides = f"{where} does not match these arguments", False
         else:
             words, decides = f"{where} applies" + (f": {rule.reason}" if rule.reason else ""), True
-            if rule.effect == "ask" and decision.outcome == "denied":
+            if rule.effect == "ask" and not is_recorded(tool.tool_id):
                 words += f", but {NOT_PENDING}"
         yield DecisionLine(place_in(reading, config.rule_place(position)), words, decides)
         if decides:

@@ -25,15 +25,18 @@ def command() -> None:
 @command.command("explain")
 @click.argument("tool")
 @click.option("--role", "other", help="Explain a call of this role.")
-@click.option("--args", "text", default="{}", help="Arguments of the call, as a JSON object.")
-def explain(tool: str, other: str | None, text: str) -> None:
+@click.option(
+    "--args", "text", help="Arguments of the call, as a JSON object; default: any arguments."
+)
+def explain(tool: str, other: str | None, text: str | None) -> None:
     """Explain what is decided about a call of TOOL; nothing runs.
 
     Prints each line of each file that took part, in the order of the decision.  The line that decides is marked with *.
 
     Example: covalt-git policy explain app-builder:read_file --args '{"path": "a.env"}'
     """
-    answer = ask_to_print(policy.explain_policy, tool_id=tool, role=other, args=_arguments(text))
+    args = None if text is None else _arguments(text)
+    answer = ask_to_print(policy.explain_policy, tool_id=tool, role=other, args=args)
     role = f" of the role {answer.role!r}" if answer.role else ""
     reasons = f": {'; '.join(answer.reasons)}" if answer.reasons else ""
     output.say(f"a call{role} {_WORDS[answer.decision]}{reasons}")
@@ -47,6 +50,7 @@ _WORDS = {
     "denied": "is denied",
     "asks": "requires approval",
     "runs": "runs",
+    "depends": "depends on its arguments",
 }
 
 

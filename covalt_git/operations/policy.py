@@ -42,7 +42,7 @@ class ExplainPolicy(Request):
     role: str | None = Field(
         None, max_length=200, description="Role of the caller; default: the role of the request."
     )
-    args: dict[str, Any] = Field(default_factory=dict, description="Arguments of the call.")
+    args: dict[str, Any] | None = Field(None, description="Arguments of the call; default: any.")
 
 
 class ListToolRoles(Request):
@@ -75,8 +75,8 @@ class PolicyExplained(Result):
 
     tool_id: str
     role: str | None
-    decision: PolicyOutcome | Literal["invalid"] = Field(
-        description="hidden, invalid: the arguments do not match the schema, denied, asks, or runs."
+    decision: PolicyOutcome | Literal["invalid", "depends"] = Field(
+        description="hidden, invalid: the arguments do not match the schema, denied, asks, runs, or depends: on the arguments."
     )
     reasons: tuple[str, ...]
     lines: tuple[PolicyLine, ...] = Field(
@@ -221,15 +221,14 @@ def explain_policy(context: Context, request: ExplainPolicy) -> PolicyExplained:
     acting = {id(rule) for rule in trusted_config(whole, Consents.of(context.root)).rules}
     untrusted = {at for at, rule in enumerate(whole.rules) if id(rule) not in acting}
     named = request.role if request.role is not None else context.project.principal.role
-    invalid = problems_of(called, request.args)
-    explained = explain(
-        reading, tools, called, named, {} if invalid else request.args, untrusted=untrusted
-    )
-    decision, reasons = explained.decision.outcome, explained.decision.reasons
+    args = request.args
+    invalid = [] if args is None else problems_of(called, args)
+    explained = explain(reading, tools, called, named, {} if invalid else args, untrusted=untrusted)
+    decision = explained.decision.outcome if explained.decision else "depends"
+    reasons = explained.decision.reasons if explained.decision else ()
     # A call that is denied or pending does not get to the function.
-    invalid = invalid or (
-        problems_of_function(called[-1], request.args) if decision == "runs" else []
-    )
+    if args is not None and decision == "runs":
+        invalid = invalid or problems_of_function(called[-1], args)
     if invalid and decision != "hidden":
         why = tuple(f"{path}: {message}" for path, message in invalid)
         return PolicyExplained(

@@ -76,6 +76,24 @@ def test_a_role_explains_only_its_own_calls_of_visible_tools(root: Path) -> None
     assert agent.error("list_tool_roles", tool_id="app-builder:write_file").code == "forbidden"
 
 
+def test_without_arguments_all_calls_are_explained(root: Path) -> None:
+    (root / "covalt.yaml").write_text(block("yaml covalt.yaml"))
+    owner = Operations(root)
+    written = owner("explain_policy", tool_id="app-builder:write_file", role="agent")
+    hidden = owner("explain_policy", tool_id="app-builder:run_command", role="agent")
+
+    assert (written["decision"], hidden["decision"]) == ("depends", "hidden")
+    assert [(line["words"].split()[0], line["decides"]) for line in written["lines"]] == [
+        ("role", False),
+        ("deny", False),
+        ("allow", False),
+        ("ask", True),
+    ]
+    codes(root, "{pattern: 'app-builder.*', when: {args: {path: 'b*'}}, effect: allow}")
+    read = Operations(root, "agent")("explain_policy", tool_id="app-builder:read_file")
+    assert read["decision"] == "runs"
+
+
 def test_the_lines_of_a_decision_are_in_its_order(root: Path) -> None:
     lines = (
         "{pattern: 'app-builder.*', roles: [owner], effect: allow}",

@@ -43,8 +43,10 @@ def explain() -> Response:
     return make_response(_page(tool_id, tool_id, role, text, explained=explained))
 
 
-def _arguments(text: str) -> JsonObject:
-    args = canonical_json.loads(text) if text.strip() else {}
+def _arguments(text: str) -> JsonObject | None:
+    if not text.strip():
+        return None
+    args = canonical_json.loads(text)
     if not isinstance(args, dict):
         raise InvalidRequestError("the arguments must be a JSON object")
     return args
@@ -54,7 +56,7 @@ def _page(
     shown: str,
     tool_id: str = "",
     role: str | None = None,
-    text: str = "{}",
+    text: str = "",
     *,
     explained: PolicyExplained | None = None,
     error: CovaltError | None = None,

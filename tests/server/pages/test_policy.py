@@ -56,7 +56,8 @@ def test_another_role_explains_its_own_calls_of_tools_that_it_sees(project: Path
     assert "role" not in form.fields
     whole = '{"path": "a.txt", "content": ""}'
     assert "A call of the role guest runs" in guest.send(form, args=whole).text
-    assert "because its arguments are invalid" in guest.send(form, args="").text
+    assert "because its arguments are invalid" in guest.send(form, args="{}").text
+    assert "A call of the role guest depends on its arguments" in guest.send(form, args="").text
     assert guest.send(form, role="owner", args="").status == 403
 
     hidden, unknown = "app-builder:run_command", "app-builder:run_commanx"
