@@ -1,0 +1,288 @@
+"""Operations on the files of a toolset: read one, fix its misspelt keys, change its text, examples of a page.
+
+A change runs with the next call, so only an admin with the server's own token, or the user of this machine, may make
+it.  It is shown before it is made: ``dry_run`` returns the difference, the problems and the change of authority.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from covalt_git.authority import FactChange, compare, read_files
+from covalt_git.authority.policy_problems import policy_problems
+from covalt_git.errors import Problem, in_order
+from covalt_git.manifests.fixes import fix_text
+from covalt_git.manifests.toolset_files import MANIFEST, FileKind
+from covalt_git.operations.bundles import find_visible_toolset
+from covalt_git.operations.context import Context, ForbiddenError
+from covalt_git.operations.registry import Result, ToolsetRequest, any_of, invalid_field, operation
+from covalt_git.render.plan import plan
+from covalt_git.system import atomic_write
+from covalt_git.text import line_diff
+from covalt_git.toolsets import file_changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from covalt_git.authority import ProjectSnapshot
+    from covalt_git.toolsets.file_changes import ToolsetText
+    from covalt_git.toolsets.toolset import Toolset
+
+_BASE = "The SHA-256 of the file's bytes that were read, in hex."
+_LOCAL_CHANGE = "Change the toolset although it is imported, which ends its grants."
+
+
+class GetToolsetFile(ToolsetRequest):
+    """Request: a text file of a toolset."""
+
+    path: str = Field(max_length=1000)
+
+
+class FixToolset(ToolsetRequest):
+    """Request: the toolset whose ``toolset.yaml`` is fixed."""
+
+    model_config = any_of("base", dry_run=True)
+
+    base: str | None = Field(
+        None, max_length=64, description=f"{_BASE}  Required unless ``dry_run`` is set."
+    )
+    dry_run: bool = Field(default=False, description="Return what would change; write nothing.")
+    local_change: bool = Field(default=False, description=_LOCAL_CHANGE)
+
+
+class UpdateToolsetFile(ToolsetRequest):
+    """Request: a file and its new text."""
+
+    path: str = Field(max_length=1000)
+    content: str
+    base: str = Field(max_length=64, description=_BASE)
+    dry_run: bool = Field(default=False, description="Return what would change; write nothing.")
+    local_change: bool = Field(default=False, description=_LOCAL_CHANGE)
+
+
+class ToolsetFileText(Result):
+    """A text file of a toolset, exactly as it is, with the ``base`` of a change."""
+
+    toolset_id: str
+    path: str
+    kind: FileKind
+    text: str
+    base: str = Field(description=_BASE)
+    problems: tuple[Problem, ...]
+    fixable: int = Field(description="Number of its problems that fix_toolset fixes.")
+    imported: bool = Field(description="Whether a change needs ``local_change``.")
+
+
+class ToolsetFileChange(Result):
+    """A change of a toolset's file."""
+
+    toolset_id: str
+    path: str
+    base: str = Field(description=_BASE)
+    sha256: str = Field(description="Of the bytes after the change, in hex.")
+    changed: bool = Field(description="Whether the new bytes differ.")
+    written: bool = Field(description="False with ``dry_run``, and if nothing changed.")
+    diff: str = Field(description="The change as a unified diff, for ``git apply``.")
+    problems: tuple[Problem, ...] = Field(
+        description="Those of the toolset after the change, and new ones in other files."
+    )
+    solved: int = Field(description="Number of problems that the change solves.")
+    compared_with: Literal["files", "commit"] = Field(
+        description="What the authority is compared with: the current files or, if these have errors, git's last commit."
+    )
+    grown: bool = Field(description="Whether the project permits more after the change.")
+    authority: tuple[FactChange, ...] = Field(
+        description="The permissions that the change gives and takes, also grants that it ends."
+    )
+    imported: bool = Field(description="Whether the change needs ``local_change``.")
+    undo: str = Field(
+        description="The command that restores the old file; empty if git's last commit has another one."
+    )
+
+
+class ToolsetFixed(ToolsetFileChange):
+    """The fixed problems of a ``toolset.yaml``, with their old places, and the change."""
+
+    fixed: tuple[Problem, ...]
+
+
+class PageExample(Result):
+    """An example of a tool whose result is shown by a page."""
+
+    tool_id: str
+    number: int = Field(description="Among the examples of its tool, from 1.")
+    description: str
+    data: Any = Field(description="The value of window.__TOOL_DATA__ in the page.")
+
+
+class PageExamples(Result):
+    """The examples that a page of a toolset can show."""
+
+    examples: tuple[PageExample, ...]
+
+
+@operation(errors=(404, 409))
+def get_toolset_file(context: Context, request: GetToolsetFile) -> ToolsetFileText:
+    """Return a text file of a toolset with its problems, and the ``base`` of a change."""
+    toolset = find_visible_toolset(context, request.toolset_id)
+    current = file_changes.read_text(toolset, request.path)
+    name = _name(toolset, request.path)
+    return ToolsetFileText(
+        toolset_id=toolset.id,
+        path=request.path,
+        kind=current.file.kind,
+        text=current.text,
+        base=current.sha256,
+        problems=tuple(problem for problem in toolset.problems if problem.path == name),
+        fixable=len(fix_text(current.text, name).problems) if request.path == MANIFEST else 0,
+        imported=toolset.state.imported,
+    )
+
+
+@operation(changes=True, errors=(404, 409), admin="change files of toolsets")
+def fix_toolset(context: Context, request: FixToolset) -> ToolsetFixed:
+    """Rename the misspelt keys of a toolset.yaml, as ``covalt-git validate --fix`` does; comments and layout stay.
+
+    With ``dry_run``, it returns the difference and writes nothing.  If the file no longer has the SHA-256 ``base``,
+    nothing is written and the answer is 409 ``moved``.
+    """
+    context.require(partial(_check_holder, context))
+    if request.base is None and not request.dry_run:
+        raise invalid_field("base", "required unless dry_run is true")
+    toolset = find_visible_toolset(context, request.toolset_id)
+    current = file_changes.read_text(toolset, MANIFEST)
+    fixed = fix_text(current.text, _name(toolset, MANIFEST))
+    change = _change(context, toolset, current, fixed.text, request)
+    return ToolsetFixed.of(change, fixed=fixed.problems)
+
+
+@operation(changes=True, errors=(404, 409), admin="change files of toolsets")
+def update_toolset_file(context: Context, request: UpdateToolsetFile) -> ToolsetFileChange:
+    """Write a text file of a toolset as UTF-8, exactly as it is sent; its mode is kept.
+
+    With ``dry_run``, it returns the problems and the change of authority, and writes nothing.  If the file no longer has
+    the SHA-256 ``base``, nothing is written and the answer is 409 ``moved``.  The next call runs the new file, unless
+    its grants have ended.
+    """
+    context.require(partial(_check_holder, context))
+    if "\0" in request.content or len(request.content.encode()) > file_changes.MOST_EDITED:
+        raise invalid_field(
+            "content",
+            f"a text without null characters, of at most {file_changes.MOST_EDITED >> 20} MiB, was expected",
+        )
+    toolset = find_visible_toolset(context, request.toolset_id)
+    current = file_changes.read_text(toolset, request.path)
+    return _change(context, toolset, current, request.content, request)
+
+
+@operation(errors=(404, 409))
+def list_page_examples(context: Context, request: GetToolsetFile) -> PageExamples:
+    """List the examples of the tools whose results a page of the toolset shows, with the data that it gets."""
+    toolset = find_visible_toolset(context, request.toolset_id)
+    file_changes.read_text(toolset, request.path)
+    examples = []
+    for tool in toolset.tools if toolset.manifest else ():
+        if tool.renderer is None or tool.renderer.config.get("artifact") != request.path:
+            continue
+        for number, example in enumerate(tool.examples, 1):
+            shown = plan(
+                tool.renderer, args=example.args, result=example.expected, chat_id="example"
+            )
+            examples.append(
+                PageExample(
+                    tool_id=tool.tool_id,
+                    number=number,
+                    description=example.description,
+                    data=shown.config.get("data") if shown is not None else None,
+                )
+            )
+    return PageExamples(examples=tuple(examples))
+
+
+def _check_holder(context: Context) -> None:
+    """Refuse the holder of an issuer's access token, whatever its role: the change is code that runs on this machine."""
+    if context.project.principal.token is not None:
+        raise ForbiddenError(
+            "the holder of an access token may not change files of toolsets",
+            hint="use the server's own token, or an editor of the server's machine",
+        )
+
+
+def _name(toolset: Toolset, path: str) -> str:
+    return f"toolsets/{toolset.id}/{path}"
+
+
+def _change(
+    context: Context,
+    toolset: Toolset,
+    current: ToolsetText,
+    new_text: str,
+    request: FixToolset | UpdateToolsetFile,
+) -> ToolsetFileChange:
+    """Compare a file with its new text, and write it unless the request is a dry run."""
+    if request.base not in {None, current.sha256}:
+        raise file_changes.moved(current.file.path)
+    if not request.dry_run:
+        file_changes.check_local_change(toolset, local_change=request.local_change)
+    root, path, name = context.root, current.file.path, _name(toolset, current.file.path)
+    content = new_text.encode()
+    with file_changes.copied_project(root) as copy:
+        old_files = read_files(copy)
+        old_problems = _problems(copy, old_files)
+        # What a toolset with errors permits is not known, so a fix would seem to permit all that the toolset does.
+        is_of_commit = False
+        if not toolset.sound:
+            with file_changes.at_last_commit(root, copy, toolset.id) as is_of_commit:
+                old_files = read_files(copy) if is_of_commit else old_files
+        atomic_write.replace(copy / name, content)
+        new_files = read_files(copy)
+        problems = _problems(copy, new_files)
+    comparison = compare(old_files, new_files)
+    known = {_key(problem) for problem in old_problems}
+    folder = f"toolsets/{toolset.id}/"
+    changed = new_text != current.text
+    undo = file_changes.restoring_command(root, toolset.id, path, current.text.encode())
+    if changed and not request.dry_run:
+        file_changes.replace_text(
+            root,
+            toolset.id,
+            path,
+            content,
+            base=current.sha256,
+            local_change=request.local_change,
+        )
+        context.update_toolset_index()
+    return ToolsetFileChange(
+        toolset_id=toolset.id,
+        path=path,
+        base=current.sha256,
+        sha256=hashlib.sha256(content).hexdigest(),
+        changed=changed,
+        written=changed and not request.dry_run,
+        diff=line_diff.unified(current.text, new_text, (f"a/{name}", f"b/{name}")),
+        problems=tuple(
+            problem
+            for problem in problems
+            if problem.path.startswith(folder) or _key(problem) not in known
+        ),
+        solved=len(known - {_key(problem) for problem in problems}),
+        compared_with="commit" if is_of_commit else "files",
+        grown=comparison.grown,
+        authority=tuple(change for change in comparison.changes if change.verdict != "neutral"),
+        imported=toolset.state.imported,
+        undo=undo,
+    )
+
+
+def _problems(root: Path, snapshot: ProjectSnapshot) -> list[Problem]:
+    """Return the problems that ``validate`` reports for a copy of the project."""
+    return in_order([*snapshot.problems, *policy_problems(root)])
+
+
+def _key(problem: Problem) -> tuple[str, str, str, str]:
+    """Identify a problem without its line, which an edit above it moves."""
+    return problem.path, problem.code, problem.item, problem.message
