@@ -15,6 +15,8 @@ from pydantic import Field
 from covalt_git.authority import FactChange, compare, read_files
 from covalt_git.authority.policy_problems import policy_problems
 from covalt_git.errors import Problem, in_order
+from covalt_git.git_store.objects import EXECUTABLE, FILE
+from covalt_git.git_store.patches import file_patch
 from covalt_git.manifests.fixes import fix_text
 from covalt_git.manifests.toolset_files import MANIFEST, FileKind
 from covalt_git.operations.bundles import find_visible_toolset
@@ -22,17 +24,21 @@ from covalt_git.operations.context import Context, ForbiddenError
 from covalt_git.operations.registry import Result, ToolsetRequest, any_of, invalid_field, operation
 from covalt_git.render.plan import plan
 from covalt_git.system import atomic_write
-from covalt_git.text import line_diff
 from covalt_git.toolsets import file_changes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from covalt_git.authority import ProjectSnapshot
+    from covalt_git.models.tool import Tool
     from covalt_git.toolsets.file_changes import ToolsetText
     from covalt_git.toolsets.toolset import Toolset
 
 _BASE = "The SHA-256 of the file's bytes that were read, in hex."
+_MOST_CALLS = 5
+"""Recent calls of a tool that a page can show."""
+
 _LOCAL_CHANGE = "Change the toolset although it is imported, which ends its grants."
 
 
@@ -111,16 +117,16 @@ class ToolsetFixed(ToolsetFileChange):
 
 
 class PageExample(Result):
-    """An example of a tool whose result is shown by a page."""
+    """A result of a tool that a page can show: of an example that states it, or of a recent call."""
 
     tool_id: str
-    number: int = Field(description="Among the examples of its tool, from 1.")
+    name: str = Field(description="Such as ``example 1`` or ``call ID``.")
     description: str
     data: Any = Field(description="The value of window.__TOOL_DATA__ in the page.")
 
 
 class PageExamples(Result):
-    """The examples that a page of a toolset can show."""
+    """The results that a page of a toolset can show."""
 
     examples: tuple[PageExample, ...]
 
@@ -181,26 +187,50 @@ def update_toolset_file(context: Context, request: UpdateToolsetFile) -> Toolset
 
 @operation(errors=(404, 409))
 def list_page_examples(context: Context, request: GetToolsetFile) -> PageExamples:
-    """List the examples of the tools whose results a page of the toolset shows, with the data that it gets."""
+    """List results that a page of a toolset can show: those of examples, then those of recent calls."""
     toolset = find_visible_toolset(context, request.toolset_id)
     file_changes.read_text(toolset, request.path)
-    examples = []
-    for tool in toolset.tools if toolset.manifest else ():
-        if tool.renderer is None or tool.renderer.config.get("artifact") != request.path:
+    tools = [
+        tool
+        for tool in (toolset.tools if toolset.manifest else ())
+        if tool.renderer is not None and tool.renderer.config.get("artifact") == request.path
+    ]
+    examples = [example for tool in tools for example in _expected(tool)]
+    return PageExamples(
+        examples=(*examples, *(call for tool in tools for call in _recent(context, tool)))
+    )
+
+
+def _expected(tool: Tool) -> Iterator[PageExample]:
+    """Yield the examples of a tool that state their result."""
+    for number, example in enumerate(tool.examples, 1):
+        if "expected" not in example.model_fields_set:
             continue
-        for number, example in enumerate(tool.examples, 1):
-            shown = plan(
-                tool.renderer, args=example.args, result=example.expected, chat_id="example"
-            )
-            examples.append(
-                PageExample(
-                    tool_id=tool.tool_id,
-                    number=number,
-                    description=example.description,
-                    data=shown.config.get("data") if shown is not None else None,
-                )
-            )
-    return PageExamples(examples=tuple(examples))
+        shown = plan(tool.renderer, args=example.args, result=example.expected, chat_id="example")
+        yield PageExample(
+            tool_id=tool.tool_id,
+            name=f"example {number}",
+            description=example.description,
+            data=shown.config.get("data") if shown is not None else None,
+        )
+
+
+def _recent(context: Context, tool: Tool) -> Iterator[PageExample]:
+    """Yield the last calls of a tool that a page shows: most examples do not state their result."""
+    index = context.chat_index()
+    for chat_id, call_id in index.ended_calls(tool.tool_id, limit=_MOST_CALLS):
+        row = index.call(chat_id, call_id) if context.chat_exists(chat_id) else None
+        if row is None or row.post_manifest_id is None or row.status != "success":
+            continue
+        call = context.chat(chat_id).manifest(row.post_manifest_id).tool_call
+        if call is None or call.render_plan is None or call.render_plan.renderer != "html":
+            continue
+        yield PageExample(
+            tool_id=tool.tool_id,
+            name=f"call {call_id}",
+            description=f"a call in {chat_id}",
+            data=call.render_plan.config.get("data"),
+        )
 
 
 def _check_holder(context: Context) -> None:
@@ -242,6 +272,7 @@ def _change(
         new_files = read_files(copy)
         problems = _problems(copy, new_files)
     comparison = compare(old_files, new_files)
+    mode = EXECUTABLE if current.file.executable else FILE
     known = {_key(problem) for problem in old_problems}
     folder = f"toolsets/{toolset.id}/"
     changed = new_text != current.text
@@ -263,7 +294,9 @@ def _change(
         sha256=hashlib.sha256(content).hexdigest(),
         changed=changed,
         written=changed and not request.dry_run,
-        diff=line_diff.unified(current.text, new_text, (f"a/{name}", f"b/{name}")),
+        diff=file_patch(name, (mode, current.text.encode()), (mode, content)).decode()
+        if changed
+        else "",
         problems=tuple(
             problem
             for problem in problems

@@ -32,6 +32,7 @@ from covalt_server.pages import (
     search,
     sources,
     tools,
+    toolset_files,
     toolsets,
     transfer,
     workspace,
@@ -61,6 +62,7 @@ OPERATIONS: tuple[Operation[Any, Any], ...] = (
 PAGES = (
     home.pages,
     toolsets.pages,
+    toolset_files.pages,
     imports.pages,
     sources.pages,
     tools.pages,

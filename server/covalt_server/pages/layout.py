@@ -31,6 +31,7 @@ _AREAS = {
     "imports": "toolsets",
     "policy": "tools",
     "registered_tools": "toolsets",
+    "toolset_files": "toolsets",
 }
 _STATIC = Path(__file__).parents[1] / "static"
 
@@ -77,10 +78,10 @@ def escape_hidden(app: Flask) -> None:
     app.add_template_filter(results.as_short_arguments, "short_arguments")
     app.add_template_filter(_sentence, "sentence")
     app.add_template_filter(_lines, "lines")
-    app.jinja_env.finalize = _displayed
+    app.jinja_env.finalize = displayed
 
 
-def _displayed(value: object) -> object:
+def displayed(value: object) -> object:
     """Return a value for a template's output: a text with its invisible characters escaped.
 
     HTML is not changed.  So templates use the filter ``e`` for the values of attributes and text areas, because forms

@@ -14,6 +14,7 @@ from covalt_git.grants.status import UNDESCRIBED
 from covalt_git.hosts import HostRule
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
 from covalt_git.installs.uninstall import NotInGitError, is_in_git, paths_of, undo_command
+from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.sources.server_definition import command_line
 from covalt_git.models.toolset_state import (
     NetworkGrant,
@@ -38,16 +39,15 @@ from covalt_git.sources.refresh import sources as tool_sources
 from covalt_git.text import display
 from covalt_server import request_context
 from covalt_server.api.http import send
-from covalt_server.pages import layout
+from covalt_server.pages import layout, toolset_files
 from covalt_server.render import code
 from covalt_server.request_context import as_admin, ask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from werkzeug.wrappers import Response
 
-    from covalt_git.errors import Problem
     from covalt_git.models.toolset_state import Grant
     from covalt_git.operations.registry import Operation
     from covalt_git.operations.toolsets import McpServerRow, ToolsetDetail
@@ -334,17 +334,22 @@ def source(toolset_id: str, path: str) -> str:
             "file", path, paths, list_with=f"covalt-git toolset show {toolset.id}"
         )
     content = (toolset.folder / path).read_bytes()
+    name = f"toolsets/{toolset.id}/{path}"
+    problems = [problem for problem in toolset.problems if problem.path == name]
     listing = None
     if not is_binary_content(content):
-        listing = code.highlighted(content.decode("utf-8", "replace"), path=path)
-    name = f"toolsets/{toolset.id}/{path}"
+        text = content.decode("utf-8", "replace")
+        listing = code.highlighted(text, path=path, notes=toolset_files.problem_notes(problems))
+    admin = request_context.context().is_admin
     return render_template(
         "toolset_source.html",
         toolset=toolset,
         file=file,
         shown=listing,
-        problems=[problem for problem in toolset.problems if problem.path == name],
-        source_of=_source_of(toolset.id),
+        problems=problems,
+        source_of=toolset_files.source_of(toolset.id),
+        editable=admin and toolset_files.is_editable(toolset, path),
+        fixable=toolset_files.fixable(toolset.id) if admin and path == MANIFEST else 0,
     )
 
 
@@ -368,7 +373,7 @@ def _toolset(
     return render_template(
         "toolset.html",
         toolset=detail,
-        source_of=_source_of(toolset_id),
+        source_of=toolset_files.source_of(toolset_id),
         groups=[_with_offers(group, toolset) for group in groups] if may_grant else groups,
         requested=_offer(toolset, *requested_grants(toolset))
         if may_grant and detail.lacking
@@ -399,20 +404,6 @@ def _uninstall(toolset_id: str) -> str:
         paths=" ".join(paths_of(root, toolset_id)),
         undo=undo_command(root, toolset_id),
     )
-
-
-def _source_of(toolset_id: str) -> Callable[[Problem], str | None]:
-    """Return a function that maps a problem to the URL of its place in the toolset's files."""
-    folder = f"toolsets/{toolset_id}/"
-
-    def address(problem: Problem) -> str | None:
-        if not problem.path.startswith(folder):
-            return None
-        anchor = f"L{problem.line}" if problem.line else None
-        path = problem.path.removeprefix(folder)
-        return url_for("toolsets.source", toolset_id=toolset_id, path=path, _anchor=anchor)
-
-    return address
 
 
 NETWORK, UNSANDBOXED = "network", "unsandboxed"

@@ -24,7 +24,7 @@ from covalt_git.text import display
 from covalt_server.render.patches import read_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pygments.lexer import Lexer
     from pygments.token import _TokenType
@@ -98,6 +98,7 @@ def highlighted(
     exact: bool = False,
     most: int | None = None,
     rest: str = "",
+    notes: Mapping[int, Markup] | None = None,
 ) -> Markup:
     """Return ``text`` as a listing.
 
@@ -111,6 +112,7 @@ def highlighted(
             of spaces are counted, and nothing is left out; otherwise as in prose.
         most: the number of lines after which the rest is folded, or left out if there is a ``rest``.
         rest: the URL of a page with all lines; then also at most ``MOST_LETTERS`` characters are shown.
+        notes: what is shown below numbered lines, which are marked.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     excerpt = text if exact else _beginning(text)  # the user decides about all of it
@@ -128,7 +130,7 @@ def highlighted(
         del lines[-1]
     listed: Iterable[str] = (_with_visible_characters(line, exact=exact) + "\n" for line in lines)
     if numbered:
-        listed = _numbered(listed, width=len(str(len(lines))))
+        listed = _numbered(listed, notes or {}, width=len(str(len(lines))))
     ready = list(listed)
     if rest:
         return _block(ready) + _more(text, excerpt, rest)
@@ -251,11 +253,12 @@ def _in_time(
         yield token
 
 
-def _numbered(lines: Iterable[str], *, width: int) -> Iterator[str]:
+def _numbered(lines: Iterable[str], notes: Mapping[int, Markup], *, width: int) -> Iterator[str]:
     for number, line in enumerate(lines, 1):
         # Not reachable by the Tab key, because there may be thousands.
         link = f'<a class="number" href="#L{number}" tabindex="-1">{number:>{width}}</a>'
-        yield f'<span class="line" id="L{number}">{link}{line}</span>'
+        marked = " marked" if number in notes else ""
+        yield f'<span class="line{marked}" id="L{number}">{link}{line}</span>{notes.get(number, "")}'
 
 
 def _with_visible_characters(line: str, *, exact: bool = False) -> str:

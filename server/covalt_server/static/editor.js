@@ -118,11 +118,12 @@ document.addEventListener("keydown", (event) => {
   const form = event.target.closest?.("form:has(textarea[data-editor=on])");
   if (!form || event.shiftKey) return;
   event.preventDefault();
-  form.requestSubmit(form.querySelector("button:not([type]), [type=submit]"));
+  form.requestSubmit(form.querySelector("button:not([type], [formtarget]), [type=submit]"));
 });
 
 window.addEventListener("submit", (event) => {
-  if (event.defaultPrevented) return;
+  // A button that shows the text in a frame leaves the page, and the unsaved text, as they are.
+  if (event.defaultPrevented || event.submitter?.formTarget) return;
   for (const field of unsaved) if (field.form === event.target) unsaved.delete(field);
 });
 window.addEventListener("beforeunload", (event) => {

@@ -1,0 +1,270 @@
+"""Pages that fix and edit a file of a toolset.  Each change is shown with its effect before it is saved."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from flask import Blueprint, make_response, render_template, request, url_for
+from markupsafe import Markup
+
+from covalt_git.errors import CovaltError
+from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.operations import toolset_files
+from covalt_git.render.inject_data import inject
+from covalt_git.toolsets import file_changes
+from covalt_server.pages import layout
+from covalt_server.render import code
+from covalt_server.render.artifacts import ARTIFACT_HEADERS, HEIGHT_SCRIPT
+from covalt_server.render.previews import BREAK, preview
+from covalt_server.request_context import as_admin, ask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from werkzeug.wrappers import Response
+
+    from covalt_git.errors import Problem
+    from covalt_git.operations.toolset_files import PageExample, ToolsetFileChange, ToolsetFileText
+    from covalt_git.toolsets.toolset import Toolset
+
+pages = Blueprint("toolset_files", __name__)
+
+_MARK = "\ufeff"
+_NOTE = Markup('<span class="problem-note {}"><code>{}</code> {}{}</span>')
+_HINT = Markup(" <span>{}</span>")
+_ACTION = "change files of toolsets"
+
+
+class Draft(NamedTuple):
+    """The text of an editor, with what is shown of it: its change, or the error of saving it."""
+
+    text: str
+    change: ToolsetFileChange | None = None
+    error: CovaltError | None = None
+    note: str = ""
+
+
+def problem_notes(problems: Sequence[Problem]) -> dict[int, Markup]:
+    """Return the notes of a listing: at each line with problems, these problems."""
+    notes: dict[int, Markup] = {}
+    for problem in problems:
+        kind = "warn" if problem.severity == "warning" else "bad"
+        hint = _HINT.format(layout.displayed(problem.hint)) if problem.hint else ""
+        note = _NOTE.format(kind, problem.code, layout.displayed(problem.message), hint)
+        notes[problem.line] = notes.get(problem.line, Markup()) + note
+    return notes
+
+
+def is_editable(toolset: Toolset, path: str) -> bool:
+    """Return whether a form can submit the text of a file unchanged."""
+    try:
+        _check_form(path, file_changes.read_text(toolset, path).text)
+    except CovaltError:
+        return False
+    return True
+
+
+def fixable(toolset_id: str) -> int:
+    """Return the number of problems of a ``toolset.yaml`` that can be fixed; 0 if it cannot be read."""
+    try:
+        return ask(toolset_files.get_toolset_file, toolset_id=toolset_id, path=MANIFEST).fixable
+    except CovaltError:
+        return 0
+
+
+@pages.get("/toolsets/<toolset_id>/fix")
+def fix(toolset_id: str) -> str:
+    """Show what a fix of the misspelt keys changes."""
+    return _fix(toolset_id)
+
+
+@pages.post("/toolsets/<toolset_id>/fix")
+def apply_fix(toolset_id: str) -> Response:
+    """Fix the misspelt keys, if the page showed exactly this change."""
+    change = ask(toolset_files.fix_toolset, toolset_id=toolset_id, dry_run=True)
+    if request.form.get("reviewed") != _fingerprint(change):
+        return make_response(_fix(toolset_id, note="The files have changed. Review this."), 409)
+    try:
+        ask(
+            toolset_files.fix_toolset,
+            toolset_id=toolset_id,
+            base=request.form.get("base", ""),
+            local_change="local_change" in request.form,
+        )
+    except CovaltError as error:
+        return make_response(_fix(toolset_id, error=error), error.http_status)
+    return _saved("Fixed.", change)
+
+
+@pages.get("/toolsets/<toolset_id>/edit/<path:path>")
+def edit(toolset_id: str, path: str) -> str:
+    """Show the editor of a file of a toolset."""
+    as_admin(_ACTION)
+    file = _form_text(toolset_id, path)
+    return _editor(file, Draft(file.text), file.base)
+
+
+@pages.post("/toolsets/<toolset_id>/edit/<path:path>")
+def save(toolset_id: str, path: str) -> Response:
+    """Show the effect of a change, or save it if the page showed exactly this effect."""
+    as_admin(_ACTION)
+    form = request.form
+    file = _form_text(toolset_id, path)
+    base = form.get("base", "")
+    text = _typed(file.text, form.get("content", ""))
+    sent = {"toolset_id": toolset_id, "path": path, "content": text, "base": base}
+    try:
+        change = ask(toolset_files.update_toolset_file, **sent, dry_run=True)
+        if not change.changed:
+            return make_response(_editor(file, Draft(text, note="No changes to save."), base))
+        if form.get("reviewed") != _fingerprint(change):
+            note = "This has changed since the last review." if form.get("reviewed") else ""
+            return make_response(_editor(file, Draft(text, change, note=note), base))
+        local_change = "local_change" in form
+        change = ask(toolset_files.update_toolset_file, **sent, local_change=local_change)
+    except CovaltError as error:
+        if error.code != "moved":
+            return make_response(_editor(file, Draft(text, error=error), base), error.http_status)
+        # The typed text must not be lost: it is shown as a change of the newer file.
+        current = _form_text(toolset_id, path)
+        newer = ask(
+            toolset_files.update_toolset_file, **sent | {"base": current.base}, dry_run=True
+        )
+        draft = Draft(text, newer, error)
+        return make_response(_editor(current, draft, current.base), error.http_status)
+    return _saved("Saved.", change)
+
+
+@pages.get("/toolsets/<toolset_id>/pages/<path:path>")
+def page(toolset_id: str, path: str) -> Response:
+    """Return a page of a toolset with the data of an example, for the frame of its editor."""
+    file = ask(toolset_files.get_toolset_file, toolset_id=toolset_id, path=path)
+    return _page(file, file.text, request.args.get("example", ""))
+
+
+@pages.post("/toolsets/<toolset_id>/pages/<path:path>")
+def typed_page(toolset_id: str, path: str) -> Response:
+    """Return the page that the editor contains, which is not saved yet."""
+    as_admin(_ACTION)
+    file = ask(toolset_files.get_toolset_file, toolset_id=toolset_id, path=path)
+    return _page(file, request.form.get("content", ""), request.form.get("example", ""))
+
+
+def _page(file: ToolsetFileText, text: str, example: str) -> Response:
+    # As for results: a page with its own window could send its data in the URL of a navigation.
+    if request.headers.get("Sec-Fetch-Dest") != "iframe":
+        raise CovaltError(
+            "a page of a toolset is shown only inside its editor",
+            hint=f"open /toolsets/{file.toolset_id}/edit/{file.path}",
+            code="not_in_a_frame",
+            http_status=403,
+        )
+    examples = _examples(file)
+    data = next((entry.data for entry in examples if _value_of(entry) == example), None)
+    answer = make_response(inject(text.encode(), data, script=HEIGHT_SCRIPT))
+    answer.headers.update(ARTIFACT_HEADERS)
+    answer.content_type = "text/html; charset=utf-8"
+    return answer
+
+
+def _fix(toolset_id: str, *, error: CovaltError | None = None, note: str = "") -> str:
+    change = ask(toolset_files.fix_toolset, toolset_id=toolset_id, dry_run=True)
+    return render_template(
+        "toolset_fix.html",
+        change=change,
+        patch=code.diff(change.diff),
+        reviewed=_fingerprint(change),
+        source_of=source_of(toolset_id),
+        error=error,
+        note=note,
+    )
+
+
+def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
+    change = draft.change
+    examples = _examples(file)
+    return render_template(
+        "toolset_edit.html",
+        file=file,
+        text=draft.text.removeprefix(_MARK),
+        base=base,
+        change=change,
+        patch=code.diff(change.diff) if change is not None else None,
+        reviewed=_fingerprint(change) if change is not None else "",
+        error=draft.error,
+        note=draft.note,
+        source_of=source_of(file.toolset_id),
+        language=code.language_of(draft.text, path=file.path),
+        examples=[(_value_of(entry), entry) for entry in examples],
+        example=request.form.get("example", _value_of(examples[0]) if examples else ""),
+        is_page=file.kind == "artifact" and file.path.lower().endswith((".html", ".htm")),
+    )
+
+
+def _saved(word: str, change: ToolsetFileChange) -> Response:
+    count = sum(problem.severity == "error" for problem in change.problems)
+    problems = f" {count} {'problem is' if count == 1 else 'problems are'} left." if count else ""
+    undo = f" To undo it: {change.undo}" if change.undo else ""
+    return layout.back(
+        "toolsets.source",
+        f"{word}{problems}{undo}",
+        toolset_id=change.toolset_id,
+        path=change.path,
+    )
+
+
+def _form_text(toolset_id: str, path: str) -> ToolsetFileText:
+    """Return a text file that a form can submit unchanged.
+
+    Raises:
+        NotEditableError: if it is another one.
+    """
+    file = ask(toolset_files.get_toolset_file, toolset_id=toolset_id, path=path)
+    _check_form(path, file.text)
+    return file
+
+
+def _check_form(path: str, text: str) -> None:
+    if text and not preview(path, text.encode()).editable:
+        raise file_changes.NotEditableError(
+            f"{path!r} cannot be edited in the browser, which would change its line breaks or its end",
+            hint="use an editor of your machine",
+        )
+
+
+def _typed(old_text: str, typed: str) -> str:
+    """Return the typed text with the line breaks and the byte order mark of the old one, which a form does not keep."""
+    line_break = BREAK.search(old_text)
+    text = (line_break[0] if line_break else "\n").join(BREAK.split(typed))
+    return _MARK + text if old_text.startswith(_MARK) else text
+
+
+def _fingerprint(change: ToolsetFileChange) -> str:
+    """Return a digest of everything that the page shows of a change."""
+    shown = change.model_dump_json(exclude={"written"})
+    return hashlib.sha256(shown.encode()).hexdigest()
+
+
+def _examples(file: ToolsetFileText) -> tuple[PageExample, ...]:
+    return ask(
+        toolset_files.list_page_examples, toolset_id=file.toolset_id, path=file.path
+    ).examples
+
+
+def _value_of(example: PageExample) -> str:
+    return f"{example.tool_id} {example.name}"
+
+
+def source_of(toolset_id: str) -> Callable[[Problem], str | None]:
+    """Return a function that maps a problem to the URL of its place in the toolset's files."""
+    folder = f"toolsets/{toolset_id}/"
+
+    def address(problem: Problem) -> str | None:
+        if not problem.path.startswith(folder):
+            return None
+        anchor = f"L{problem.line}" if problem.line else None
+        path = problem.path.removeprefix(folder)
+        return url_for("toolsets.source", toolset_id=toolset_id, path=path, _anchor=anchor)
+
+    return address
