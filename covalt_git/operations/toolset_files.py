@@ -218,6 +218,7 @@ def _expected(tool: Tool) -> Iterator[PageExample]:
 def _recent(context: Context, tool: Tool) -> Iterator[PageExample]:
     """Yield the last calls of a tool that a page shows: most examples do not state their result."""
     index = context.chat_index()
+    index.sync_chats()
     for chat_id, call_id in index.ended_calls(tool.tool_id, limit=_MOST_CALLS):
         row = index.call(chat_id, call_id) if context.chat_exists(chat_id) else None
         if row is None or row.post_manifest_id is None or row.status != "success":
@@ -260,7 +261,7 @@ def _change(
         file_changes.check_local_change(toolset, local_change=request.local_change)
     root, path, name = context.root, current.file.path, _name(toolset, current.file.path)
     content = new_text.encode()
-    with file_changes.copied_project(root) as copy:
+    with file_changes.copied_project(root, toolset.id) as copy:
         old_files = read_files(copy)
         old_problems = _problems(copy, old_files)
         # What a toolset with errors permits is not known, so a fix would seem to permit all that the toolset does.
@@ -311,7 +312,7 @@ def _change(
     )
 
 
-def _problems(root: Path, snapshot: ProjectSnapshot) -> list[Problem]:
+def _problems(root: Path, snapshot: ProjectSnapshot) -> tuple[Problem, ...]:
     """Return the problems that ``validate`` reports for a copy of the project."""
     return in_order([*snapshot.problems, *policy_problems(root)])
 

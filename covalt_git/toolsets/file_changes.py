@@ -12,6 +12,7 @@ import shlex
 import shutil
 import tempfile
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -52,7 +53,7 @@ class NotEditableError(CovaltError):
 class ImportedError(CovaltError):
     """A change of an imported toolset that its caller did not ask for."""
 
-    code = "imported"
+    code = "imported_toolset"
     http_status = 409
 
 
@@ -107,8 +108,11 @@ def moved(path: str) -> FileMovedError:
 
 
 @contextmanager
-def copied_project(root: Path) -> Iterator[Path]:
-    """Yield a temporary copy of the project's checked files: ``covalt.yaml``, toolsets, and keys of issuers."""
+def copied_project(root: Path, toolset_id: str) -> Iterator[Path]:
+    """Yield a temporary copy of the project's checked files: ``covalt.yaml``, toolsets, and keys of issuers.
+
+    Large files of other toolsets than ``toolset_id`` are left out.
+    """
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         copy = Path(name)
         config = config_reading(root).value
@@ -126,15 +130,17 @@ def copied_project(root: Path) -> Iterator[Path]:
                     root / "toolsets",
                     copy / "toolsets",
                     symlinks=True,
-                    copy_function=_copy_regular,
+                    copy_function=partial(_copy, all_of=root / "toolsets" / toolset_id),
                     ignore=shutil.ignore_patterns(PYCACHE),
                 )
         yield copy
 
 
-def _copy_regular(source: str, target: str) -> None:
-    """Copy a file with its mode; a device or a pipe is left out, as opening it could wait forever."""
-    if Path(source).is_file():
+def _copy(source: str, target: str, *, all_of: Path) -> None:
+    """Copy a file with its mode, if a comparison needs it."""
+    file = Path(source)
+    # Opening a device or a pipe could wait forever. The digests of other toolsets are compared with themselves.
+    if file.is_file() and (file.stat().st_size <= MOST_EDITED or file.is_relative_to(all_of)):
         shutil.copy(source, target, follow_symlinks=False)
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -464,3 +465,20 @@ def test_a_token_of_two_headers_is_none(port: int) -> None:
     for path in ("/mcp", "/api/list_tools"):
         answer = httpx2.request("POST", f"http://127.0.0.1:{port}{path}", headers=headers, json={})
         assert answer.status_code == 401
+
+
+def test_the_holder_of_a_token_changes_no_code(guarded: Api) -> None:
+    """Not even in a project without roles, where the holder may do everything else."""
+    file = guarded.root / "toolsets/guarded/tools/echo.py"
+    code = file.read_bytes()
+    request = {"toolset_id": "guarded", "path": "tools/echo.py", "base": sha256(code).hexdigest()}
+
+    changes = {
+        "update_toolset_file": {**request, "content": "x = 1\n"},
+        "fix_toolset": {"toolset_id": "guarded", "dry_run": True},
+    }
+    for name, fields in changes.items():
+        refused(tell(guarded, tokens.token(), name, **fields), 403, "forbidden")
+
+    assert file.read_bytes() == code
+    assert guarded.post("update_toolset_file", **changes["update_toolset_file"])["written"]

@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     (folder / "c1.bundle").write_bytes(api.ask("export_chat", chat_id="c1").get_data())
     ids = {"message": message, "call": call, "head": head, "folder": str(folder)}
     ids |= {"approval": pending["execution_id"], "script": script}
-    return root, ids | {"b": api.files()["b.txt"]["oid"]}
+    lab = sha256((root / "toolsets/data-lab/tools/lab.py").read_bytes()).hexdigest()
+    return root, ids | {"b": api.files()["b.txt"]["oid"], "lab": lab}
 
 
 def call_in(api: Api, chat_id: str, tool_id: str, **args: str) -> Any:

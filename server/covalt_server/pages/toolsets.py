@@ -384,6 +384,7 @@ def _toolset(
         connections=connections,
         lines=definition_lines,
         admin=context.is_admin,
+        fixable=toolset_files.fixable(toolset_id) if context.is_admin and detail.problems else 0,
         sign_ins=ask(running_sign_ins.list_sign_ins, toolset_id=toolset_id).sign_ins
         if context.is_admin and detail.manifest
         else (),

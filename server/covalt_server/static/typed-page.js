@@ -7,9 +7,10 @@ for (const button of document.querySelectorAll("button[data-shows]")) {
   let waiting = 0;
   const show = () => form.requestSubmit(button);
   form.addEventListener("input", (event) => {
+    // The editor's own element has input events too, after those of its textarea.
+    if (!event.target.matches("select, textarea")) return;
     clearTimeout(waiting);
-    if (event.target.matches("select")) show();
-    else if (event.target.matches("textarea")) waiting = setTimeout(show, PAUSE);
+    waiting = setTimeout(show, event.target.matches("select") ? 0 : PAUSE);
   });
   form.addEventListener("submit", () => clearTimeout(waiting));
 }

@@ -27,6 +27,8 @@ PAGES = [
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
     *("/policy", "/policy?tool=app-builder:run_command"),
     *("/toolsets", "/toolsets/data-lab", "/toolsets/broken/files/toolset.yaml"),
+    *("/toolsets/misspelt/files/toolset.yaml", "/toolsets/misspelt/fix"),
+    *("/toolsets/misspelt/edit/toolset.yaml", "/toolsets/data-lab/edit/artifacts/chart.html"),
     *("/toolsets/data-lab/uninstall", "/toolsets/data-lab/sources/new"),
     *("/toolsets/broken", "/registry"),
     *("/imports", "/imports/{staged}"),
@@ -47,6 +49,10 @@ def api(shared: Api) -> Api:
     (api.root / "toolsets/broken").mkdir()
     (api.root / "toolsets/broken/toolset.yaml").write_text(
         'id: a  # a note\nlimits: {files: 1}\nname: ["b\n'
+    )
+    (api.root / "toolsets/misspelt").mkdir()
+    (api.root / "toolsets/misspelt/toolset.yaml").write_text(
+        'id: misspelt\nname: Misspelt\nverison: "1"\ndescriptoin: It is not right.\n'
     )
     entry = {"tool_id": "idle/one", "name": "Idle", "description": "Waits."}
     api.post("register_tool", entry=entry)

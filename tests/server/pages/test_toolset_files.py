@@ -1,0 +1,150 @@
+"""Pages that mark, fix and edit the files of toolsets, without JavaScript."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.api_client import BEARER, HOME, configure
+from tests.server.visitor import Visitor
+
+EDIT = "/toolsets/data-lab/edit/tools/lab.py"
+
+
+@pytest.fixture
+def manifest(root: Path) -> Path:
+    """The manifest of a toolset with two misspelt keys."""
+    file = root / "toolsets/data-lab/toolset.yaml"
+    text = file.read_text().replace("entrypoint", "entrypont", 1)
+    file.write_text(text.replace("renderer_config", "renderer_confg", 1))
+    return file
+
+
+def test_the_line_of_each_problem_is_marked_and_fixed_after_a_look_at_the_difference(
+    visitor: Visitor, manifest: Path
+) -> None:
+    broken = manifest.read_bytes()
+    page = visitor.open("/toolsets/data-lab/files/toolset.yaml")
+    marked = [one["id"] for one in page.named("span") if one.get("class") == "line marked"]
+    wrong = [
+        f"L{number}"
+        for number, line in enumerate(broken.decode().splitlines(), 1)
+        if "entrypont" in line or "renderer_confg" in line
+    ]
+    # The second mistake is only reported once the first one is fixed, but fixed together.
+    assert marked[0] == wrong[0]
+    assert set(marked) <= set(wrong)
+
+    page = visitor.open(page.link("Fix 2 keys..."))
+    assert "+ entrypoint" in re.sub(r" +", " ", page.text)
+    assert "none left" in page.text
+    assert manifest.read_bytes() == broken
+
+    page = visitor.send(page.form("/fix"), "Fix 2 keys")
+    assert "Fixed." in page.text
+    assert page.address.endswith("/files/toolset.yaml")
+    assert manifest.read_bytes() == broken.replace(b"entrypont", b"entrypoint").replace(
+        b"confg", b"config"
+    )
+    assert not [one for one in page.named("span") if one.get("class") == "line marked"]
+    page = visitor.open("/toolsets/data-lab/fix")
+    assert "Nothing here can be fixed" in page.text
+
+
+def test_a_fix_that_was_shown_is_not_made_after_the_file_has_changed(
+    visitor: Visitor, manifest: Path
+) -> None:
+    form = visitor.open("/toolsets/data-lab/fix").form("/fix")
+    manifest.write_text(manifest.read_text() + "# a note\n")
+    broken = manifest.read_bytes()
+
+    page = visitor.send(form, "Fix 2 keys")
+
+    assert page.status == 409
+    assert manifest.read_bytes() == broken
+    visitor.send(page.form("/fix"), "Fix 2 keys")
+    assert manifest.read_bytes() != broken
+
+
+def test_an_edit_is_saved_after_its_effect_was_shown_with_the_bytes_that_a_form_loses(
+    visitor: Visitor, root: Path
+) -> None:
+    file = root / "toolsets/data-lab/tools/lab.py"
+    old = b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n")
+    file.write_bytes(old)
+    form = visitor.open(EDIT).form(EDIT)
+    # A browser sends all line breaks as CR LF, and a text in HTML has none of its own.
+    typed = "\r\n".join([*form.fields["content"][0].splitlines(), "# a note", ""])
+
+    page = visitor.send(form, "Review", content=typed)
+    assert "Effect of this change" in page.text
+    assert "permits neither more nor less" in page.text
+    assert file.read_bytes() == old
+
+    # Another text than the one that was shown is shown again.
+    more = visitor.send(page.form(EDIT), "Save", content=typed + "# more\r\n")
+    assert "has changed since the last review" in more.text
+    assert file.read_bytes() == old
+
+    page = visitor.send(page.form(EDIT), "Save", content=typed)
+    assert "Saved." in page.text
+    assert file.read_bytes() == old + b"# a note\r\n"
+
+
+def test_a_text_that_cannot_be_saved_is_not_lost(visitor: Visitor, root: Path) -> None:
+    file = root / "toolsets/data-lab/tools/lab.py"
+    form = visitor.open(EDIT).form(EDIT)
+    form = visitor.send(form, "Review", content="x = 1\n").form(EDIT)
+    file.write_text("theirs = 1\n")
+
+    page = visitor.send(form, "Save with 4 problems", content="x = 1\n")
+
+    assert page.status == 409
+    assert file.read_text() == "theirs = 1\n"
+    assert "-theirs = 1" in page.text.replace("- ", "-")
+    assert page.form(EDIT).fields["content"] == ["x = 1\n"]
+    # What the page now shows is the change of the newer file.
+    assert "problem" in visitor.send(page.form(EDIT), page.form(EDIT).buttons[0][2].strip()).text
+    assert file.read_text() == "x = 1\n"
+
+
+def test_an_imported_toolset_needs_the_box(visitor: Visitor, root: Path) -> None:
+    (root / "toolsets/state").mkdir(exist_ok=True)
+    (root / "toolsets/state/data-lab.yaml").write_text("enabled: true\nsource_type: local\n")
+    file = root / "toolsets/data-lab/tools/lab.py"
+    old = file.read_bytes()
+    form = visitor.open(EDIT).form(EDIT)
+    typed = form.fields["content"][0] + "# a note\n"
+    page = visitor.send(form, "Review", content=typed)
+    assert "This toolset is imported" in page.text
+
+    again = visitor.send(page.form(EDIT), "Save", content=typed)
+    assert again.status == 409
+    assert file.read_bytes() == old
+    visitor.send(page.form(EDIT), "Save", content=typed, local_change="1")
+    assert file.read_bytes() == old + b"# a note\n"
+
+
+def test_a_role_that_is_no_admin_gets_no_button_and_no_editor(visitor: Visitor, root: Path) -> None:
+    configure(root, "default_role: r\nroles: {r: {allow: ['**']}, owner: {admin: true}}\n")
+    source = visitor.open("/toolsets/data-lab/files/tools/lab.py")
+    assert "use your editor" in source.text
+    assert not [one for one in source.links if "/edit/" in one.href]
+    for path in (EDIT, "/toolsets/data-lab/fix"):
+        assert visitor.open(path).status == 403
+
+
+def test_a_page_is_shown_as_a_result_is_only_in_a_frame(visitor: Visitor) -> None:
+    client = visitor.app.test_client()
+    address = "/toolsets/data-lab/pages/artifacts/chart.html"
+    assert client.get(address, base_url=HOME, headers=BEARER).status_code == 403
+
+    typed = client.post(
+        address,
+        base_url=HOME,
+        data={"content": "<title>typed</title>", "example": "nothing"},
+        headers={**BEARER, "Sec-Fetch-Dest": "iframe"},
+    )
+    assert b"window.__TOOL_DATA__ = null" in typed.data
+    assert typed.headers["Content-Security-Policy"].startswith("sandbox allow-scripts; ")
+    assert "webrtc=block" in typed.headers["Connection-Allowlist"]
