@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +27,7 @@ from covalt_git.toolsets.project_files import CheckedToolset, read_around
 from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from covalt_git.authority.facts import Fact
     from covalt_git.models.tool import Tool
@@ -114,9 +115,12 @@ class ProjectSnapshot:
         return tuple(problem for problem in errors if f"{problem.path}/".startswith(within))
 
 
-def read_files(root: Path) -> ProjectSnapshot:
-    """Return a snapshot of the current files of the project in ``root``."""
-    return _read(root, None)
+def read_files(root: Path, others: Sequence[Toolset] = ()) -> ProjectSnapshot:
+    """Return a snapshot of the current files of the project in ``root``.
+
+    ``others`` are toolsets of the project whose files are not in ``root``, which is a copy for one toolset.
+    """
+    return _read(root, None, others=others)
 
 
 def read_commit(root: Path, revision: str) -> ProjectSnapshot:
@@ -167,10 +171,14 @@ def _remove_links(root: Path, commit: str) -> dict[str, str]:
 
 
 def _read(
-    root: Path, commit: str | None, outside: Mapping[str, str] | None = None
+    root: Path,
+    commit: str | None,
+    outside: Mapping[str, str] | None = None,
+    others: Sequence[Toolset] = (),
 ) -> ProjectSnapshot:
     config = config_reading(root)
-    toolsets = tuple(read_toolset(root, name) for name in toolset_ids(root / "toolsets"))
+    own = [read_toolset(root, name) for name in toolset_ids(root / "toolsets")]
+    toolsets = tuple(sorted([*own, *others], key=attrgetter("id")))
     around = read_around(root, tuple(map(CheckedToolset.of, toolsets)))
     digests = {CONFIG: _digest(root / CONFIG)}
     digests |= {f"toolsets/{toolset.id}": _toolset_digest(root, toolset) for toolset in toolsets}

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import hashlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
 from covalt_git.authority import FactChange, compare, read_files
 from covalt_git.authority.policy_problems import policy_problems
+from covalt_git.catalog import toolset_cache
 from covalt_git.errors import Problem, in_order
 from covalt_git.git_store.objects import EXECUTABLE, FILE
 from covalt_git.git_store.patches import file_patch
 from covalt_git.manifests.fixes import fix_text
-from covalt_git.manifests.toolset_files import MANIFEST, FileKind
+from covalt_git.manifests.toolset_files import MANIFEST, FileKind, toolset_ids
+from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.operations.bundles import find_visible_toolset
 from covalt_git.operations.context import Context, ForbiddenError
 from covalt_git.operations.registry import Result, ToolsetRequest, any_of, invalid_field, operation
 from covalt_git.render.plan import plan
 from covalt_git.system import atomic_write
 from covalt_git.toolsets import file_changes
+from covalt_git.toolsets.project_files import CheckedToolset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -261,18 +264,9 @@ def _change(
         file_changes.check_local_change(toolset, local_change=request.local_change)
     root, path, name = context.root, current.file.path, _name(toolset, current.file.path)
     content = new_text.encode()
-    with file_changes.copied_project(root, toolset.id) as copy:
-        old_files = read_files(copy)
-        old_problems = _problems(copy, old_files)
-        # What a toolset with errors permits is not known, so a fix would seem to permit all that the toolset does.
-        is_of_commit = False
-        if not toolset.sound:
-            with file_changes.at_last_commit(root, copy, toolset.id) as is_of_commit:
-                old_files = read_files(copy) if is_of_commit else old_files
-        atomic_write.replace(copy / name, content)
-        new_files = read_files(copy)
-        problems = _problems(copy, new_files)
-    comparison = compare(old_files, new_files)
+    compared = _compared(root, toolset, path, current.text.encode(), content)
+    old_problems, problems = compared.old_problems, compared.problems
+    comparison = compare(compared.old, compared.new)
     mode = EXECUTABLE if current.file.executable else FILE
     known = {_key(problem) for problem in old_problems}
     folder = f"toolsets/{toolset.id}/"
@@ -304,12 +298,57 @@ def _change(
             if problem.path.startswith(folder) or _key(problem) not in known
         ),
         solved=len(known - {_key(problem) for problem in problems}),
-        compared_with="commit" if is_of_commit else "files",
+        compared_with="commit" if compared.is_of_commit else "files",
         grown=comparison.grown,
         authority=tuple(change for change in comparison.changes if change.verdict != "neutral"),
         imported=toolset.state.imported,
         undo=undo,
     )
+
+
+class _Compared(NamedTuple):
+    """A project before and after a change; ``is_of_commit`` is whether the permissions before are the last commit's."""
+
+    old: ProjectSnapshot
+    new: ProjectSnapshot
+    old_problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...]
+    is_of_commit: bool
+
+
+def _compared(
+    root: Path, toolset: Toolset, path: str, old_content: bytes, content: bytes
+) -> _Compared:
+    name = _name(toolset, path)
+    with file_changes.copied_toolset(root, toolset.id) as copy:
+        atomic_write.replace(copy / name, old_content)
+        old = read_files(copy)
+        old_problems = _problems(copy, old)
+        authority, is_of_commit = old, False
+        # What a toolset with errors permits is not known, so a fix would seem to permit all that the toolset does.
+        if not toolset.sound:
+            with file_changes.at_last_commit(root, copy, toolset.id) as is_of_commit:
+                authority = read_files(copy) if is_of_commit else old
+        atomic_write.replace(copy / name, content)
+        new = read_files(copy)
+        problems = _problems(copy, new)
+        # Only other namespaces can be in conflict with those of other toolsets, whose reading takes long.
+        if _namespaces(old, toolset.id) != _namespaces(new, toolset.id):
+            ids = toolset_ids(root / "toolsets")
+            others = [
+                toolset_cache.toolset(root, other, ids)
+                for other in ids
+                if other not in {toolset.id, REGISTRY_NAMESPACE}
+            ]
+            known = {_key(problem) for other in others for problem in other.problems}
+            every = _problems(copy, read_files(copy, others))
+            problems = tuple(problem for problem in every if _key(problem) not in known)
+    return _Compared(authority, new, old_problems, problems, is_of_commit)
+
+
+def _namespaces(snapshot: ProjectSnapshot, toolset_id: str) -> set[str]:
+    toolsets = (toolset for toolset in snapshot.toolsets if toolset.id == toolset_id)
+    return {name for toolset in toolsets for _, _, name in CheckedToolset.of(toolset).namespaces}
 
 
 def _problems(root: Path, snapshot: ProjectSnapshot) -> tuple[Problem, ...]:

@@ -12,7 +12,6 @@ import shlex
 import shutil
 import tempfile
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +19,8 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.outer_repository import UnknownRevisionError, write_folder
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.project_root import CONFIG, POLICY_TESTS
-from covalt_git.manifests.toolset_files import PYCACHE
+from covalt_git.manifests.state_files import LOCK_FOLDER
+from covalt_git.manifests.toolset_files import PYCACHE, STATE_FOLDER
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.system import atomic_write, links
 from covalt_git.toolsets.state_store import find_toolset
@@ -108,11 +108,8 @@ def moved(path: str) -> FileMovedError:
 
 
 @contextmanager
-def copied_project(root: Path, toolset_id: str) -> Iterator[Path]:
-    """Yield a temporary copy of the project's checked files: ``covalt.yaml``, toolsets, and keys of issuers.
-
-    Large files of other toolsets than ``toolset_id`` are left out.
-    """
+def copied_toolset(root: Path, toolset_id: str) -> Iterator[Path]:
+    """Yield a temporary copy of a project with one toolset: also ``covalt.yaml``, states, locks and keys of issuers."""
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         copy = Path(name)
         config = config_reading(root).value
@@ -123,24 +120,25 @@ def copied_project(root: Path, toolset_id: str) -> Iterator[Path]:
                 continue
             (copy / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(root / path, copy / path)
-        if (root / "toolsets").is_dir() and not (root / "toolsets").is_symlink():
+        for folder in (STATE_FOLDER, LOCK_FOLDER, toolset_id):
+            source = root / "toolsets" / folder
+            if not source.is_dir() or links.find_link(root, source) is not None:
+                continue
             # A file without permission to read it is left out: the checks report it as unreadable in the project.
             with contextlib.suppress(shutil.Error):
                 shutil.copytree(
-                    root / "toolsets",
-                    copy / "toolsets",
+                    source,
+                    copy / "toolsets" / folder,
                     symlinks=True,
-                    copy_function=partial(_copy, all_of=root / "toolsets" / toolset_id),
+                    copy_function=_copy_regular,
                     ignore=shutil.ignore_patterns(PYCACHE),
                 )
         yield copy
 
 
-def _copy(source: str, target: str, *, all_of: Path) -> None:
-    """Copy a file with its mode, if a comparison needs it."""
-    file = Path(source)
-    # Opening a device or a pipe could wait forever. The digests of other toolsets are compared with themselves.
-    if file.is_file() and (file.stat().st_size <= MOST_EDITED or file.is_relative_to(all_of)):
+def _copy_regular(source: str, target: str) -> None:
+    """Copy a file with its mode; a device or a pipe is left out, as opening it could wait forever."""
+    if Path(source).is_file():
         shutil.copy(source, target, follow_symlinks=False)
 
 

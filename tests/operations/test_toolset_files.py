@@ -89,6 +89,18 @@ def test_a_dry_run_writes_nothing_and_shows_problems_and_authority(operate: Oper
     assert snapshot(operate.root) == old
 
 
+def test_a_namespace_that_another_toolset_has_is_a_problem_before_it_is_saved(
+    operate: Operations,
+) -> None:
+    text = (operate.root / MANIFEST).read_text()
+    server = "mcp_servers: [{id: data-lab, command: python, args: [x.py]}]\n"
+
+    answer = change(operate, "toolset.yaml", text + server, dry_run=True)
+
+    places = [f"{problem['path']} {problem['code']}" for problem in answer["problems"]]
+    assert f"{MANIFEST} CG401" in places
+
+
 def test_a_fix_changes_what_validate_fixes_and_compares_with_the_last_commit(
     operate: Operations,
 ) -> None:
