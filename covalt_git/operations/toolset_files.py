@@ -209,12 +209,14 @@ def _expected(tool: Tool) -> Iterator[PageExample]:
     for number, example in enumerate(tool.examples, 1):
         if "expected" not in example.model_fields_set:
             continue
-        shown = plan(tool.renderer, args=example.args, result=example.expected, chat_id="example")
+        render_plan = plan(
+            tool.renderer, args=example.args, result=example.expected, chat_id="example"
+        )
         yield PageExample(
             tool_id=tool.tool_id,
             name=f"example {number}",
             description=example.description,
-            data=shown.config.get("data") if shown is not None else None,
+            data=render_plan.config.get("data") if render_plan is not None else None,
         )
 
 
@@ -268,7 +270,7 @@ def _change(
     old_problems, problems = compared.old_problems, compared.problems
     comparison = compare(compared.old, compared.new)
     mode = EXECUTABLE if current.file.executable else FILE
-    known = {_key(problem) for problem in old_problems}
+    old_keys = {_key(problem) for problem in old_problems}
     folder = f"toolsets/{toolset.id}/"
     changed = new_text != current.text
     undo = file_changes.restoring_command(root, toolset.id, path, current.text.encode())
@@ -295,9 +297,9 @@ def _change(
         problems=tuple(
             problem
             for problem in problems
-            if problem.path.startswith(folder) or _key(problem) not in known
+            if problem.path.startswith(folder) or _key(problem) not in old_keys
         ),
-        solved=len(known - {_key(problem) for problem in problems}),
+        solved=len(old_keys - {_key(problem) for problem in problems}),
         compared_with="commit" if compared.is_of_commit else "files",
         grown=comparison.grown,
         authority=tuple(change for change in comparison.changes if change.verdict != "neutral"),
@@ -340,9 +342,9 @@ def _compared(
                 for other in ids
                 if other not in {toolset.id, REGISTRY_NAMESPACE}
             ]
-            known = {_key(problem) for other in others for problem in other.problems}
+            foreign = {_key(problem) for other in others for problem in other.problems}
             every = _problems(copy, read_files(copy, others))
-            problems = tuple(problem for problem in every if _key(problem) not in known)
+            problems = tuple(problem for problem in every if _key(problem) not in foreign)
     return _Compared(authority, new, old_problems, problems, is_of_commit)
 
 

@@ -20,7 +20,7 @@ def manifest(root: Path) -> Path:
     return file
 
 
-def test_the_line_of_each_problem_is_marked_and_fixed_after_a_look_at_the_difference(
+def test_the_line_of_each_problem_is_marked_and_its_fix_is_shown_first(
     visitor: Visitor, manifest: Path
 ) -> None:
     broken = manifest.read_bytes()
