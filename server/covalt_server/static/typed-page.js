@@ -13,4 +13,5 @@ for (const button of document.querySelectorAll("button[data-shows]")) {
     waiting = setTimeout(show, event.target.matches("select") ? 0 : PAUSE);
   });
   form.addEventListener("submit", () => clearTimeout(waiting));
+  if (form.querySelector("textarea[data-unsaved]")) show(); // the frame has the saved file
 }
