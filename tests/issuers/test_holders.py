@@ -473,7 +473,7 @@ def test_the_holder_of_a_token_changes_no_code_also_as_an_admin(guarded: Api) ->
     code = file.read_bytes()
     request = {"toolset_id": "guarded", "path": "tools/echo.py", "base": sha256(code).hexdigest()}
 
-    changes = {
+    changes: dict[str, dict[str, Any]] = {
         "update_toolset_file": {**request, "content": "x = 1\n"},
         "fix_toolset": {"toolset_id": "guarded", "dry_run": True},
     }
