@@ -10,7 +10,7 @@ from flask import Flask, jsonify, request
 from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.manifests.project_config import read_config
 from covalt_git.operations.registry import every_operation
-from covalt_server import request_context
+from covalt_server import request_context, static_files
 from covalt_server.api import errors, events, http, openapi, streams, tool_registry
 from covalt_server.git import smart_http
 from covalt_server.pages import (
@@ -103,7 +103,7 @@ def create_app(
     Raises:
         BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
-    app = Flask("covalt_server")
+    app = Flask("covalt_server", static_folder=None)
     app.config.update(
         COVALT_PORT=port,
         COVALT_STOPPING=stopping or threading.Event(),
@@ -130,6 +130,7 @@ def create_app(
         app.register_blueprint(pages)
     index_building.install(app)
     live.install(app, followed)
+    static_files.install(app)
     layout.install(app, port)
     transfer.install(app)
     errors.install(app, [operation.name for operation in OPERATIONS])

@@ -1,20 +1,19 @@
-"""Shared layout of pages: the navigation bar, messages after a form, and URLs of assets."""
+"""Shared layout of pages: the navigation bar, and messages after a form."""
 
 from __future__ import annotations
 
 import re
 import secrets
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flask import flash, g, make_response, redirect, request, url_for
+from flask import flash, g, redirect, request, url_for
 from markupsafe import Markup, escape
 
 from covalt_git.errors import CovaltError
 from covalt_git.text import display
 from covalt_server import request_context
-from covalt_server.render import call_lines, code, results
+from covalt_server.render import call_lines, results
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -33,7 +32,6 @@ _AREAS = {
     "registered_tools": "toolsets",
     "toolset_files": "toolsets",
 }
-_STATIC = Path(__file__).parents[1] / "static"
 
 MOST_PATCHES = 50
 """Number of patches on a page; further files are only listed."""
@@ -56,9 +54,7 @@ def install(app: Flask, port: int) -> None:
         SESSION_COOKIE_NAME=f"covalt_git_{port}_messages",  # cookies ignore ports
         SESSION_COOKIE_SAMESITE="Strict",
     )
-    app.add_url_rule("/static/code.css", "code_css", _code_css)
     app.context_processor(_context)
-    app.add_template_global(asset)
     app.jinja_env.globals["most_patches"] = MOST_PATCHES
     for filter_ in (
         took,
@@ -126,23 +122,10 @@ def may_restore() -> bool:
     return request_context.context().may_do("workspace:restore")
 
 
-def asset(name: str) -> str:
-    """Return the URL of a file in ``static/`` with a version, so that browsers cache it until it changes."""
-    return url_for("static", filename=name, v=f"{(_STATIC / name).stat().st_mtime_ns:x}")
-
-
 def took(started: str, finished: str) -> str:
     """Return the duration between two RFC 3339 timestamps for display."""
     seconds = (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
-
-
-def _code_css() -> Response:
-    """Return the style sheet of highlighted code, which browsers cache until it changes."""
-    answer = make_response(code.style_sheet())
-    answer.mimetype = "text/css"
-    answer.add_etag()
-    return answer.make_conditional(request)
 
 
 def _context() -> dict[str, Any]:
