@@ -17,6 +17,7 @@ from covalt_git.cli.groups import Group
         "files": "chats.files.files",
         "diff": "chats.files.diff",
         "upload": "chats.files.upload",
+        "table": "chats.table.table",
         "branch": "chats.branch.command",
         "checkout": "chats.branch.checkout",
         "read": "chats.read.read",

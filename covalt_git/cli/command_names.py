@@ -51,7 +51,7 @@ GROUP_COMMANDS: Final = {
     "authority": "diff show",
     "chat branch": "delete list new rename",
     "chat": "branch checkout delete diff du export files fork gc import list log merge message new read redo "
-    "rename replay resolve restore show status undo upload",
+    "rename replay resolve restore show status table undo upload",
     "chat message": "add continue edit list retry show switch",
     "script": "cancel check continue list replay run show stubs",
     "approval": "approve deny list show watch",

@@ -13,13 +13,14 @@ from covalt_git.operations.chats import (
     manifests,
     merges,
     messages,
+    tables,
 )
 from covalt_git.operations.chats import workspace_edits as edits
 from covalt_git.operations.chats import workspace_files as files
 from covalt_git.operations.registry import RequestFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from covalt_git.file_edits.uploads import Uploaded
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from covalt_git.operations.chats.manifests import ManifestRow
     from covalt_git.operations.chats.merges import Merged
     from covalt_git.operations.chats.messages import MessageRow
+    from covalt_git.operations.chats.tables import TablePage
     from covalt_git.operations.chats.workspace_files import FileDiff, WorkspaceFile
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.python_api.session import Session
@@ -224,6 +226,42 @@ class Chat:
         """
         with self._run(files.get_workspace_file, path=path, manifest=at).stream as stream:
             return stream.read()
+
+    def table(
+        self,
+        path: str,
+        *,
+        where: Sequence[str] = (),
+        sort: str | None = None,
+        descending: bool = False,
+        offset: int = 0,
+        limit: int = 100,
+        at: str = "HEAD",
+    ) -> TablePage:
+        """Return rows of a CSV file of a commit.
+
+        Args:
+            path: The file.
+            where: Conditions, such as ``name~apple`` (contains), ``size<3``, ``size>3`` and ``name=apple``.
+            sort: The column to sort by: a title, or ``#1``.  Numbers sort as numbers, and empty cells come last.
+            descending: Whether to sort from the largest to the smallest.
+            offset: Number of rows to skip.
+            limit: At most this many rows, up to 1,000.
+            at: The commit.
+
+        Raises:
+            CovaltError: with the code ``unknown_file``, ``no_table``, ``unknown_column`` or ``bad_condition``.
+        """
+        return self._run(
+            tables.read_table,
+            path=path,
+            manifest=at,
+            where="\n".join(where),
+            sort=sort,
+            descending=descending,
+            offset=offset,
+            limit=limit,
+        )
 
     def upload(self, name: str, content: bytes, *, folder: str = "") -> Uploaded:
         """Add a file to the workspace, and commit it.
