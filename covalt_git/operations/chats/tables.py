@@ -105,7 +105,8 @@ class _Table(NamedTuple):
 def read_table(context: Context, request: ReadTable) -> TablePage:
     """Return rows of a CSV file, or of a result that is an array of objects; filtered, sorted, by pages.
 
-    Numbers sort as numbers and before texts, empty cells come last, and equal cells keep their order.
+    Numbers sort as numbers and before texts, empty cells come last, and equal cells keep their order.  In a result, a
+    missing value and null are empty cells.
     """
     table = _open(context, request)
     sort = None if request.sort is None else _column(table.titles, request.sort)
@@ -166,6 +167,8 @@ def _open(context: Context, request: TableRequest) -> _Table:
         if not is_table(call.result):
             raise NoTableError("the call's result is not an array of objects")
         return _table_of(cast("list[dict[str, object]]", call.result))
+    args = {"path": request.path, "manifest": request.manifest}
+    context.require_reading("workspace:read_file", args)
     file = workspace_files.get_workspace_file.run(
         context,
         workspace_files.GetWorkspaceFile(

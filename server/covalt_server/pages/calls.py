@@ -16,6 +16,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import main_argument
 from covalt_git.operations import scripts
 from covalt_git.operations.calls import calls
+from covalt_git.operations.chats.tables import read_table
 from covalt_git.operations.results import CallLine
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT
 from covalt_git.toolsets.state_store import find_toolset
@@ -23,7 +24,7 @@ from covalt_server import request_context
 from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
 from covalt_server.pages.chats import diff_of
-from covalt_server.render import artifacts, code, markdown
+from covalt_server.render import artifacts, code, markdown, tables
 from covalt_server.render.results import (
     MOST_ARGUMENTS,
     MOST_LINES,
@@ -97,6 +98,26 @@ def call(chat_id: str, call_id: str) -> str:
         again=_again(record.tool_id, record.chat_id, record.args, call_id=record.id),
         may_undo=layout.may_restore(),
     )
+
+
+@pages.get("/chats/<chat_id>/calls/<call_id>/rows")
+def rows(chat_id: str, call_id: str) -> Response | str:
+    """Show a result that is an array of objects as a table, with the query in the URL."""
+    if (answer := tables.without_empty_fields()) is not None:
+        return answer
+    record = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+    table = tables.view(partial(ask, read_table, chat_id=chat_id, call_id=call_id))
+    return render_template("call_table.html", call=record, table=table)
+
+
+@pages.get("/chats/<chat_id>/calls/<call_id>/result.json")
+def result(chat_id: str, call_id: str) -> Response:
+    """Download the result of a call as JSON."""
+    record = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
+    answer = make_response(canonical_json.dumps(record.result))
+    answer.mimetype = "application/json"
+    answer.headers["Content-Disposition"] = "attachment; filename=result.json"
+    return answer
 
 
 @pages.post("/chats/<chat_id>/calls/<call_id>/cancel")

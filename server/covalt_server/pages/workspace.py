@@ -15,13 +15,15 @@ from covalt_git.git_store.objects import EXECUTABLE, FILE, LINK
 from covalt_git.git_store.patches import change_patch
 from covalt_git.models.chats import FileChange, FileState
 from covalt_git.operations.chats import chats, manifests, workspace_edits, workspace_files
+from covalt_git.operations.chats.tables import read_table
+from covalt_git.tables.csv_rows import SUFFIXES, CsvRows
 from covalt_git.workspaces import trees
 from covalt_server import request_context
 from covalt_server.api import http
 from covalt_server.pages import layout
 from covalt_server.pages.chats import choices
 from covalt_server.pages.preview import is_web_page
-from covalt_server.render import code, markdown
+from covalt_server.render import code, markdown, tables
 from covalt_server.render.file_tree import tree
 from covalt_server.render.previews import BREAK, preview
 from covalt_server.request_context import ask
@@ -90,7 +92,7 @@ def files(chat_id: str) -> str:
 
 
 @pages.get("/chats/<chat_id>/files/<path:path>")
-def file(chat_id: str, path: str) -> str:
+def file(chat_id: str, path: str) -> str | Response:
     """Show one file at a commit, by its type; with ``?view=source`` its text."""
     at = request.args.get("at") or "HEAD"
     context = request_context.context()
@@ -105,6 +107,12 @@ def file(chat_id: str, path: str) -> str:
     assert manifest_id is not None
     assert entry is not None
     file_preview = preview(path, content)
+    table = None
+    if view != "source" and _is_table(path, content, file_preview):
+        if (answer := tables.without_empty_fields()) is not None:
+            return answer
+        read = partial(ask, read_table, chat_id=chat_id, path=path, manifest=manifest_id)
+        table = tables.view(read)
     is_now = manifest_id == chat.head()
     editable = is_now and file_preview.editable and entry.mode != LINK
     history = ask(
@@ -128,7 +136,9 @@ def file(chat_id: str, path: str) -> str:
         sha256=hashlib.sha256(content).hexdigest(),
         media_type=mimetypes.guess_type(path)[0],
         preview=file_preview,
-        body=_body(path, file_preview, source=view == "source"),
+        table=table,
+        is_table=table is not None or file_preview.kind == "table",
+        body=None if table else _body(path, file_preview, source=view == "source"),
         source=view == "source",
         is_page=is_web_page(path) and entry.mode != LINK,
         is_now=is_now,
@@ -228,9 +238,18 @@ def _leaves(
     return leaves
 
 
+def _is_table(path: str, content: bytes, file_preview: Preview) -> bool:
+    """Return whether a file is shown as a table: a CSV file, also in UTF-16 or with null characters."""
+    if file_preview.kind == "binary":
+        return path.lower().endswith(SUFFIXES) and CsvRows(content).encoding != "latin-1"
+    return file_preview.kind == "table" or (
+        file_preview.kind == "encoded" and path.lower().endswith(SUFFIXES)
+    )
+
+
 def _body(path: str, file_preview: Preview, *, source: bool) -> Markup | None:
-    """Return the HTML of a text; None for tables and files that are not text."""
-    if file_preview.kind in {"empty", "image", "binary"} or (file_preview.table and not source):
+    """Return the HTML of a text; None for files that are not text."""
+    if file_preview.kind in {"empty", "image", "binary"}:
         return None
     if file_preview.kind == "document" and not source:
         return markdown.rendered(file_preview.text)

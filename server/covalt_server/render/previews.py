@@ -5,18 +5,16 @@ It renders nothing: the pages highlight texts and sanitize Markdown.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
+from itertools import islice
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from covalt_git.tables.csv_rows import SUFFIXES, CsvRows
+from covalt_git.tables.query import number
 from covalt_git.text.display import shorten
 from covalt_git.text.media_types import TEXT, media_type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Kind = Literal[
     "empty", "image", "sound", "document", "table", "json", "page", "text", "encoded", "binary"
@@ -32,10 +30,9 @@ _SNIFFED = 8000
 BREAK = re.compile(r"\r\n|\r|\n")
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
-CSV = (".csv", ".tsv")
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys((".md", ".markdown"), "document"),
-    **dict.fromkeys(CSV, "table"),
+    **dict.fromkeys(SUFFIXES, "table"),
     **dict.fromkeys((".json", ".geojson", ".ipynb", ".webmanifest"), "json"),
     **dict.fromkeys((".html", ".htm", ".xhtml", ".svg"), "page"),
 }
@@ -63,7 +60,6 @@ class Preview(NamedTuple):
     kind: Kind
     text: str = ""
     complete: bool = True
-    table: Table | None = None
     pretty: str | None = None
 
     @property
@@ -89,9 +85,9 @@ def preview(path: str, content: bytes) -> Preview:
     text = content.decode("utf-8")
     kind = _KINDS.get(PurePosixPath(path).suffix.lower(), "text")
     complete = len(text) <= MAX_TEXT
-    # The first rows of a table are a table; a truncated document or truncated JSON is plain text.
+    # A page reads the rows of a table; a truncated document or truncated JSON is plain text.
     if kind == "table":
-        return Preview("table", first(text), complete, table=table_of_csv(path, text))
+        return Preview("table", first(text), complete)
     if kind == "json" and complete:
         return _json(text)
     return Preview(kind if complete or kind == "page" else "text", first(text), complete)
@@ -113,15 +109,12 @@ def _json(text: str) -> Preview:
     return Preview("json", text, pretty=None if pretty.strip() == text.strip() else pretty)
 
 
-def table_of_csv(path: str, text: str, *, most: int = MAX_ROWS) -> Table | None:
-    """Return the first rows of a CSV file; None if it is empty or not CSV."""
-    delimiter = "\t" if path.lower().endswith(".tsv") else _delimiter(text)
-    try:
-        # One row more than is shown, to know whether there are more.
-        read = [row for _, row in zip(range(most + 2), _rows(text, delimiter), strict=False)]
-    except csv.Error:
-        return None
-    return _table(read[0], read[1:], most) if read else None
+def table_of_csv(path: str, content: bytes, *, most: int = MAX_ROWS) -> Table | None:
+    """Return the first rows of a CSV file; None if it is empty."""
+    rows = iter(CsvRows(content, tabs=path.lower().endswith(".tsv")))
+    # One row more than is shown, to know whether there are more.
+    first_rows = [*islice(rows, most + 2)]
+    return _table(first_rows[0], first_rows[1:], most) if first_rows else None
 
 
 def table_of_objects(value: object, *, most: int = MAX_ROWS) -> Table | None:
@@ -148,24 +141,11 @@ def _table(titles: list[str], rows: list[list[str]], most: int) -> Table:
         titles=_cells(titles, columns),
         rows=first_rows,
         numeric=frozenset(
-            at for at in range(columns) if _is_numeric([row[at] for row in first_rows])
+            at for at in range(columns) if is_numeric([row[at] for row in first_rows])
         ),
         more_rows=len(rows) > most,
         more_columns=width > columns,
     )
-
-
-def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    # Excel writes a byte order mark, which would be part of the first title. With newline="", line ends in
-    # quoted cells stay as they are.
-    lines = io.StringIO(text.removeprefix("\ufeff"), newline="")
-    return (row for row in csv.reader(lines, delimiter=delimiter) if row)
-
-
-def _delimiter(text: str) -> str:
-    """Return the delimiter: the most frequent candidate in the first line."""
-    line = text.partition("\n")[0]
-    return max(",;\t|", key=line.count)
 
 
 def _cells(row: list[str], columns: int) -> tuple[str, ...]:
@@ -173,14 +153,7 @@ def _cells(row: list[str], columns: int) -> tuple[str, ...]:
     return tuple(short + [""] * (columns - len(short)))
 
 
-def _is_numeric(cells: list[str]) -> bool:
+def is_numeric(cells: list[str]) -> bool:
+    """Return whether the cells that are not empty are numbers, and there is one."""
     values = [cell for cell in cells if cell.strip()]
-    return bool(values) and all(_number(cell) for cell in values)
-
-
-def _number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return bool(values) and all(number(cell) is not None for cell in values)

@@ -20,10 +20,11 @@ from covalt_git.git_store.objects import is_binary_content
 from covalt_git.git_store.patches import change_patch
 from covalt_git.models.file_reference import is_reference
 from covalt_git.render.targets import RefusedError
+from covalt_git.tables.csv_rows import SUFFIXES
 from covalt_git.text import display
 from covalt_git.text.media_types import media_type
 from covalt_server.render import artifacts, code, markdown
-from covalt_server.render.previews import CSV, Table, preview, table_of_csv, table_of_objects
+from covalt_server.render.previews import Table, preview, table_of_csv, table_of_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -286,7 +287,7 @@ def _text(
         may_edit and preview(path, content).editable and chat.find_file(chat.head(), path) == state
     )
     most = place.most or MOST_ROWS
-    table = table_of_csv(path, text, most=most) if path.lower().endswith(CSV) else None
+    table = table_of_csv(path, content, most=most) if path.lower().endswith(SUFFIXES) else None
     body = None if table else show(text, language=language, path=path)
     rows = len(text.splitlines()) - 1
     return Shown(body=body, table=table, rows=rows, path=path, editable=editable)

@@ -298,7 +298,7 @@ def test_a_csv_file_is_a_table_of_60_rows(visitor: Visitor, api: Api) -> None:
     assert "60 60.5" in page.text
     assert "61 61.5" not in page.text
     assert "The first 60 of 100 rows." in page.text
-    assert "100 100.5" in visitor.open(page.link("More rows")).text
+    assert "100 100.5" in visitor.open(page.link("Sort, filter and download all rows")).text
 
 
 def test_an_array_of_objects_alone_is_a_table(visitor: Visitor, api: Api) -> None:

@@ -13,16 +13,18 @@ from tests.api_client import Api
 from tests.browser import console_errors
 from tests.examples import covering
 from tests.live_server import Live, live
+from tests.mcp_client import add_toolset
 from tests.server.sample_bundle import DEMO
 
 PAGES = [
     *("/", "/chats", "/chats/c1", "/chats/c1?compare=idea", "/chats/c1/messages/{message}"),
     *("/chats/c1/history", "/chats/c1/states/HEAD", "/chats/c1/diff?old=HEAD&new="),
-    *("/chats/c1/files", "/chats/c1/files/days.csv", "/chats/c1/files/notes.md"),
+    *("/chats/c1/files", "/chats/c1/files/days.csv?c2=>3&sort=-2", "/chats/c1/files/notes.md"),
     *("/chats/c1/files/notes.md?view=edit", "/chats/c1/files/hum.wav"),
     *("/chats/c1/files/app.html", "/chats/c1/preview/app.html", "/chats/c1/preview/?width=768"),
     *("/chats/c1/merge?branch=idea", "/chats/c1/conflicts"),
     *("/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}", "/chats/c1/calls/{written}/undo"),
+    "/chats/c1/calls/{rows}/rows?sort=1",
     *("/search", "/search?q=csv", "/search?q=csv&kind=call&chat=c1"),
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
     *("/policy", "/policy?tool=app-builder:run_command"),
@@ -35,6 +37,13 @@ PAGES = [
     *("/approvals?state=all", "/approvals/{approval}", "/nowhere"),
     *("/scripts", "/scripts/{script}", "/approvals/{of_script}"),
 ]
+LISTS = """\
+id: lists
+name: Lists
+version: "1"
+tools: [{id: rows, entrypoint: "tools.lists:rows"}]
+"""
+LISTS_PYTHON = "def rows(rows: list[dict]) -> list[dict]:\n    return rows\n"
 VIEWS: list[tuple[Literal["light", "dark"], int]] = [("light", 1280), ("dark", 375)]
 """The theme and the width of a screen."""
 SILENCE = struct.pack(
@@ -54,6 +63,7 @@ def api(shared: Api) -> Api:
     (api.root / "toolsets/misspelt/toolset.yaml").write_text(
         'id: misspelt\nname: Misspelt\nverison: "1"\ndescriptoin: It is not right.\n'
     )
+    add_toolset(api.root, "lists", LISTS, LISTS_PYTHON)
     entry = {"tool_id": "idle/one", "name": "Idle", "description": "Waits."}
     api.post("register_tool", entry=entry)
     api.upload(("days.csv", b"day,celsius\n2026-01-01,3.5\n2026-01-02,4.5\n"))
@@ -73,6 +83,9 @@ def ids(api: Api) -> dict[str, str]:
     text = "# Plan\n\n- one\n- `two`"
     return {
         "message": api.post("add_message", chat_id="c1", text=text)["message_id"],
+        "rows": api.call("lists:rows", rows=[{"city": "Berlin", "days": 3}, {"city": "Rome"}])[
+            "id"
+        ],
         "chart": api.call("data-lab:summarize", path="days.csv")["id"],
         "failed": api.call("app-builder:read_file", path="missing.txt")["id"],
         "written": api.write("plan.txt", "one\n")["id"],

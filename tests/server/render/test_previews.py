@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalt_server.render.previews import MAX_TEXT, Table, preview
+from covalt_server.render.previews import MAX_TEXT, Table, preview, table_of_csv
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 
@@ -58,7 +58,7 @@ def test_a_large_text_is_cut_after_a_line() -> None:
 
 
 def table(content: str, path: str = "a.csv") -> Table:
-    found = preview(path, content.encode()).table
+    found = table_of_csv(path, content.encode())
     assert found is not None
     return found
 

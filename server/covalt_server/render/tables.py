@@ -1,0 +1,147 @@
+"""Tables with their query in the URL: ``?c2=>3&sort=-2&page=3``.
+
+``c2`` is the condition on the second column: a text that it contains, or ``=``, ``<`` or ``>`` and a value.  ``sort`` is a
+column, with ``-`` from the largest to the smallest.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flask import redirect, request, url_for
+
+from covalt_git.text.display import shorten
+from covalt_server.render.previews import MAX_CELL, MAX_COLUMNS, is_numeric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from werkzeug.wrappers import Response
+
+    from covalt_git.operations.chats.tables import TablePage
+
+ROWS = 100
+"""Rows of a page."""
+
+_MOST_PAGE = 10_000_000
+_SORT = re.compile(r"(-?)([1-9][0-9]{0,3})")
+_TESTS = ("~", "=", "<", ">")
+
+
+class Column(NamedTuple):
+    """A column of a page: its condition, and the URL of the page that it sorts."""
+
+    title: str
+    condition: str
+    is_numeric: bool
+    order: str
+    link: str
+
+
+class TableView(NamedTuple):
+    """A page of a table.
+
+    Attributes:
+        fields: the parts of the URL's query that a new condition does not change.
+        left_out: number of columns that are not shown.
+        previous, following: URLs of the pages before and after; None without one.
+        plain: the URL without conditions and order; None if it has none.
+        where: the conditions, as operations accept them.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    facts: TablePage
+    number: int
+    pages: int
+    fields: tuple[tuple[str, str], ...]
+    left_out: int
+    previous: str | None
+    following: str | None
+    plain: str | None
+    where: str
+
+
+def without_empty_fields() -> Response | None:
+    """Return a redirect to the current URL without empty fields, which a browser sends too; None if it has none."""
+    if all(request.args.values()):
+        return None
+    rest = {name: text for name, text in request.args.items() if text}
+    return redirect(_link(rest), 303)
+
+
+def where() -> str:
+    """Return the conditions in the current URL as operations accept them."""
+    lines = []
+    for at in range(1, MAX_COLUMNS + 1):
+        text = request.args.get(f"c{at}", "").partition("\n")[0]
+        if text:
+            lines.append(f"#{at}{text if text.startswith(_TESTS) else '~' + text}")
+    return "\n".join(lines)
+
+
+def view(read: Callable[..., TablePage]) -> TableView:
+    """Return the page in the current URL; ``read`` is the operation :func:`.read_table` of a table."""
+    args = {name: text for name, text in request.args.items() if text}
+    sort = _SORT.fullmatch(args.get("sort", ""))
+    number = min(max(request.args.get("page", 1, type=int), 1), _MOST_PAGE)
+    page = read(
+        where=where(),
+        sort=f"#{sort[2]}" if sort else None,
+        descending=bool(sort and sort[1]),
+        offset=(number - 1) * ROWS,
+        limit=ROWS,
+    )
+    width = min(len(page.titles), MAX_COLUMNS)
+    rows = tuple((row.number, _cells(row.cells, width)) for row in page.rows)
+    pages = max(1, -(-page.reachable // ROWS))
+    query = {name for name in args if re.fullmatch(r"c[0-9]+|sort|page", name)}
+    kept = {name: text for name, text in args.items() if name != "page"}
+    return TableView(
+        columns=tuple(_column(page, rows, at, sort, kept) for at in range(width)),
+        rows=rows,
+        facts=page,
+        number=number,
+        pages=pages,
+        fields=tuple(
+            (name, text) for name, text in kept.items() if not re.fullmatch(r"c[0-9]+", name)
+        ),
+        left_out=len(page.titles) - width,
+        previous=_link({**args, "page": min(number - 1, pages)}) if number > 1 else None,
+        following=_link({**args, "page": number + 1}) if number < pages else None,
+        plain=_link({name: text for name, text in args.items() if name not in query})
+        if query - {"page"}
+        else None,
+        where=where(),
+    )
+
+
+def _column(
+    page: TablePage,
+    rows: tuple[tuple[int, tuple[str, ...]], ...],
+    at: int,
+    sort: re.Match[str] | None,
+    kept: dict[str, str],
+) -> Column:
+    order = ""
+    if sort and int(sort[2]) == at + 1:
+        order = "descending" if sort[1] else "ascending"
+    # The third click shows the order of the table again.
+    following = {"": f"{at + 1}", "ascending": f"-{at + 1}", "descending": None}[order]
+    return Column(
+        shorten(page.titles[at], MAX_CELL),
+        request.args.get(f"c{at + 1}", ""),
+        is_numeric([cells[at] for _, cells in rows]),
+        order,
+        _link({**kept, "sort": following}),
+    )
+
+
+def _link(query: dict[str, Any]) -> str:
+    return url_for(request.endpoint or "", **(request.view_args or {}), **query)
+
+
+def _cells(cells: tuple[str, ...], width: int) -> tuple[str, ...]:
+    short = [shorten(cell, MAX_CELL) for cell in cells[:width]]
+    return tuple(short + [""] * (width - len(short)))

@@ -1,0 +1,89 @@
+"""Tables on pages: their query is in the URL, and each part of it works without JavaScript."""
+
+import json
+import re
+
+import pytest
+
+from tests.api_client import BEARER, HOME, Api
+from tests.mcp_client import add_toolset
+from tests.server.visitor import Page, Visitor
+
+DAYS = "day,celsius\n" + "".join(f"2026-{n:03},{n % 40 - 9}\n" for n in range(1, 251))
+LISTS = """\
+id: lists
+name: Lists
+version: "1"
+tools: [{id: rows, entrypoint: "tools.lists:rows"}]
+"""
+LISTS_PYTHON = "def rows(rows: list[dict]) -> list[dict]:\n    return rows\n"
+
+
+def cells(page: Page) -> list[str]:
+    """Return the cells of the rows, with their numbers."""
+    body = page.source.partition("<tbody>")[2].partition("</tbody>")[0]
+    return re.findall(r"<td[^>]*>(.*?)</td>", body)
+
+
+def test_a_table_is_sorted_filtered_and_read_by_pages(visitor: Visitor, api: Api) -> None:
+    api.upload(("days.csv", DAYS.encode()))
+    page = visitor.open("/chats/c1/files/days.csv")
+    assert "Rows 1 to 100 of 250 rows" in page.text
+    assert cells(page)[:3] == ["1", "2026-001", "-8"]
+
+    coldest = visitor.open(page.link("celsius"))
+    assert cells(coldest)[:3] == ["40", "2026-040", "-9"]
+    warmest = visitor.open(coldest.link("celsius▲"))
+    assert cells(warmest)[:3] == ["39", "2026-039", "30"]
+    assert visitor.open(warmest.link("celsius▼")).address == page.address
+
+    form = next(form for form in warmest.forms if "c2" in form.fields)
+    warm = visitor.open(f"/chats/c1/files/days.csv?sort={form.fields['sort'][0]}&c1=&c2=>20")
+    assert "Rows 1 to 60 of 60 rows that match, 250 in total" in warm.text
+    assert cells(warm)[:3] == ["39", "2026-039", "30"]
+    assert "where=%232%3E20" in warm.link("Export 60 rows")
+    last = visitor.open(visitor.open(page.link("Next")).link("Next"))
+    assert "Rows 201 to 250 of 250 rows" in last.text
+    assert "Next" not in [link.text for link in last.links]
+
+
+def test_the_url_of_a_filter_has_no_empty_fields(api: Api) -> None:
+    api.upload(("days.csv", DAYS.encode()))
+    address = "/chats/c1/files/days.csv?at=&c1=&c2=%3D3&sort="
+    answer = api.client().get(address, base_url=HOME, headers=BEARER)
+
+    assert answer.headers["Location"] == "/chats/c1/files/days.csv?c2=%3D3"
+
+
+@pytest.mark.parametrize(
+    ("content", "notice"),
+    [
+        ("a,b\n1,é\n".encode("utf-16"), "The file is UTF-16."),
+        (b"a,b\n1,\xe9\n", "read as Latin-1"),
+        (b'a,b\n1,"x\n2,y\n', "The quote in line 2 is not closed."),
+        (b"a,b\n1\n2,3\n4,5,6\n", "2 rows have more or fewer cells"),
+        (b"a,b\n1,x\0y\n", "x\\u{0}y"),
+        (b"a;b\n" + b"1;<b>\n", "1 <b>"),
+        (b",".join(b"x" for _ in range(99)) + b"\n1\n", "The first 60 of 99 columns"),
+    ],
+    ids=["utf-16", "latin-1", "quote", "ragged", "null", "html", "columns"],
+)
+def test_a_file_that_is_not_quite_csv_is_shown_with_the_reason(
+    visitor: Visitor, api: Api, content: bytes, notice: str
+) -> None:
+    api.upload(("odd.csv", content))
+
+    assert notice in visitor.open("/chats/c1/files/odd.csv").text
+
+
+def test_a_result_is_a_table_and_downloaded_exactly(visitor: Visitor, api: Api) -> None:
+    add_toolset(api.root, "lists", LISTS, LISTS_PYTHON)
+    rows = [{"day": n, "celsius": n % 7 or None} for n in range(150)]
+    call = api.call("lists:rows", rows=rows)
+    first = visitor.open(f"/chats/c1/calls/{call['id']}")
+    page = visitor.open(first.link("Sort, filter and download all rows") + "?c2=>140&sort=-1")
+
+    assert cells(page)[:9] == ["147", "6", "146", "146", "5", "145", "145", "4", "144"]
+    assert cells(page)[-3:] == ["148", "", "147"]
+    download = api.client().get(page.link("Download as JSON"), base_url=HOME, headers=BEARER)
+    assert json.loads(download.get_data()) == rows
