@@ -33,13 +33,13 @@ def test_a_table_is_sorted_filtered_and_read_by_pages(visitor: Visitor, api: Api
 
     coldest = visitor.open(page.link("celsius"))
     assert cells(coldest)[:3] == ["40", "2026-040", "-9"]
-    warmest = visitor.open(coldest.link("celsius▲"))
+    warmest = visitor.open(coldest.link("celsius ▲"))
     assert cells(warmest)[:3] == ["39", "2026-039", "30"]
-    assert visitor.open(warmest.link("celsius▼")).address == page.address
+    assert visitor.open(warmest.link("celsius ▼")).address == page.address
 
     form = next(form for form in warmest.forms if "c2" in form.fields)
     warm = visitor.open(f"/chats/c1/files/days.csv?sort={form.fields['sort'][0]}&c1=&c2=>20")
-    assert "Rows 1 to 60 of 60 rows that match, 250 in total" in warm.text
+    assert "60 rows that match, 250 in total" in warm.text
     assert cells(warm)[:3] == ["39", "2026-039", "30"]
     assert "where=%232%3E20" in warm.link("Export 60 rows")
     last = visitor.open(visitor.open(page.link("Next")).link("Next"))
