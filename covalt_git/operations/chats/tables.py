@@ -16,14 +16,14 @@ from covalt_git.operations.calls import calls
 from covalt_git.operations.chats import workspace_files
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Result, ResultFile, operation
-from covalt_git.tables.csv_rows import CsvRows
-from covalt_git.tables.query import MOST_SORTED, Filter, Query, find_page, find_rows
+from covalt_git.tabular.csv_rows import CsvRows
+from covalt_git.tabular.query import MOST_SORTED, Filter, Query, find_page, find_rows
 from covalt_git.text.media_types import BYTES, TEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from covalt_git.tables.query import Test
+    from covalt_git.tabular.query import Test
 
 _CONDITION = re.compile(r"(?P<column>.+?)(?P<test>[~=<>])(?P<value>.*)", re.DOTALL)
 _WHERE = (

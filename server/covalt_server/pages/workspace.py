@@ -16,7 +16,7 @@ from covalt_git.git_store.patches import change_patch
 from covalt_git.models.chats import FileChange, FileState
 from covalt_git.operations.chats import chats, manifests, workspace_edits, workspace_files
 from covalt_git.operations.chats.tables import read_table
-from covalt_git.tables.csv_rows import SUFFIXES, CsvRows
+from covalt_git.tabular.csv_rows import SUFFIXES, CsvRows
 from covalt_git.workspaces import trees
 from covalt_server import request_context
 from covalt_server.api import http

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
-from covalt_git.tables.csv_rows import SUFFIXES, CsvRows
-from covalt_git.tables.query import number
+from covalt_git.tabular.csv_rows import SUFFIXES, CsvRows
+from covalt_git.tabular.query import number
 from covalt_git.text.display import shorten
 from covalt_git.text.media_types import TEXT, media_type
 

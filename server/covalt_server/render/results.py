@@ -20,7 +20,7 @@ from covalt_git.git_store.objects import is_binary_content
 from covalt_git.git_store.patches import change_patch
 from covalt_git.models.file_reference import is_reference
 from covalt_git.render.targets import RefusedError
-from covalt_git.tables.csv_rows import SUFFIXES
+from covalt_git.tabular.csv_rows import SUFFIXES
 from covalt_git.text import display
 from covalt_git.text.media_types import media_type
 from covalt_server.render import artifacts, code, markdown

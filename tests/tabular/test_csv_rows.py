@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.tables.csv_rows import CsvRows
+from covalt_git.tabular.csv_rows import CsvRows
 from tests.examples import examples
 
 

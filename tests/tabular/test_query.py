@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.tables import query
-from covalt_git.tables.query import Filter, Query, find_page
+from covalt_git.tabular import query
+from covalt_git.tabular.query import Filter, Query, find_page
 from tests.examples import examples
 
 CELLS = st.sampled_from(
