@@ -27,6 +27,7 @@ PAGES = [
     "/chats/c1/calls/{rows}/rows?sort=1",
     *("/search", "/search?q=csv", "/search?q=csv&kind=call&chat=c1"),
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
+    "/tools/data-lab:summarize?chat=c1&run={chart}&compare={chart}&compare={failed_chart}",
     *("/policy", "/policy?tool=app-builder:run_command"),
     *("/toolsets", "/toolsets/data-lab", "/toolsets/broken/files/toolset.yaml"),
     *("/toolsets/misspelt/files/toolset.yaml", "/toolsets/misspelt/fix"),
@@ -49,6 +50,19 @@ VIEWS: list[tuple[Literal["light", "dark"], int]] = [("light", 1280), ("dark", 3
 SILENCE = struct.pack(
     "<4sI8sIHHIIHH4sI8x", b"RIFF", 44, b"WAVEfmt ", 16, 1, 1, 8000, 8000, 1, 8, b"data", 8
 )
+
+SMALL = """() => {
+  const targets = document.querySelectorAll("a, button, input, select, textarea, summary");
+  const isSmall = (box) => box.width > 0 && box.height > 0 && (box.width < 24 || box.height < 24);
+  // A link within a sentence has the height of its line (WCAG 2.5.8), and an unseen target no pointer.
+  const inSentence = (one) => one.matches("a, button.link") && getComputedStyle(one).display === "inline"
+    && one.parentElement.textContent.trim() !== one.textContent.trim();
+  return [...targets]
+    .filter((one) => one.checkVisibility() && isSmall(one.getBoundingClientRect()))
+    .filter((one) => !one.matches(".unseen, .skip, [type=hidden], .unseen *") && !inSentence(one))
+    .map((one) => one.outerHTML.slice(0, 120));
+}"""
+"""Script that finds targets of a pointer that are smaller than 24 px."""
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +101,7 @@ def ids(api: Api) -> dict[str, str]:
             "id"
         ],
         "chart": api.call("data-lab:summarize", path="days.csv")["id"],
+        "failed_chart": api.call("data-lab:summarize", path="missing.csv")["id"],
         "failed": api.call("app-builder:read_file", path="missing.txt")["id"],
         "written": api.write("plan.txt", "one\n")["id"],
         "approval": asked["execution_id"],
@@ -133,6 +148,7 @@ def test_a_page_is_accessible_and_fits_its_screen(
     violations = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert width > 375 or page.evaluate(SMALL) == []
     assert [
         f"{one['id']}: {node['html']}"
         for one in violations
