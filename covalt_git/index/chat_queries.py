@@ -373,9 +373,14 @@ class ChatQueries(SyncedIndex):
         return next(iter(self.read(query, (chat_id, call_id), convert=_call)), None)
 
     def calls(
-        self, chat_id: str, *, limit: int | None = None, before: str | None = None
+        self,
+        chat_id: str,
+        *,
+        limit: int | None = None,
+        before: str | None = None,
+        tool_id: str | None = None,
     ) -> list[ToolCall]:
-        """Return the calls of a chat, newest first; with ``before``, those that started before that call.
+        """Return the calls of a chat, or of one tool in it, newest first; with ``before``, those that started before that call.
 
         Raises:
             UnknownNameError: if the chat has no call ``before``.
@@ -385,13 +390,19 @@ class ChatQueries(SyncedIndex):
             raise UnknownNameError("call", before, (), list_with=list_with)
         return self.read(
             """
-            SELECT * FROM tool_calls WHERE chat_id = :chat_id AND (
+            SELECT * FROM tool_calls WHERE chat_id = :chat_id
+            AND (:tool_id IS NULL OR tool_id = :tool_id) AND (
                 :before IS NULL OR (started_at, id) < (
                     SELECT started_at, id FROM tool_calls
                     WHERE chat_id = :chat_id AND id = :before))
             ORDER BY started_at DESC, id DESC LIMIT :limit
             """,
-            {"chat_id": chat_id, "before": before, "limit": -1 if limit is None else limit},
+            {
+                "chat_id": chat_id,
+                "before": before,
+                "tool_id": tool_id,
+                "limit": -1 if limit is None else limit,
+            },
             convert=_call,
         )
 

@@ -113,6 +113,7 @@ class ListCalls(ChatRequest):
     before: str | None = Field(
         None, max_length=200, description="Continue after this call, the last of the previous page."
     )
+    tool_id: str | None = Field(None, max_length=200, description="Only calls of this tool.")
 
 
 class GetCall(ChatRequest):
@@ -309,7 +310,7 @@ def list_calls(context: Context, request: ListCalls) -> CallList:
     cursor, rest, calls = request.before, True, list[ToolCall]()
     # Calls of hidden tools are left out after the index has counted a page, so one page may have too few.
     while rest and len(calls) <= request.limit:
-        page = index.calls(chat.id, limit=request.limit + 1, before=cursor)
+        page = index.calls(chat.id, limit=request.limit + 1, before=cursor, tool_id=request.tool_id)
         calls += [call for call in page if catalog.sees_call(call.tool_id, call.result)]
         rest = len(page) > request.limit
         cursor = page[-1].id if page else None

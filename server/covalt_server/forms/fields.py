@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values.json_schema import Loc
 
 ROOT = "args"
+_PATH_NAME = re.compile(r"(^|[_-])(path|file|filename)s?$", re.IGNORECASE)
 MAX_FIELDS = 1000
 """Fields of one form; lists and objects beyond them are shown as JSON."""
 
@@ -173,6 +174,18 @@ def marked(field: Field, problems: Mapping[str, Sequence[str]], focus: str = "")
         focus=field.name == focus,
         children=tuple(marked(inner, problems, focus) for inner in field.children),
     )
+
+
+def offering(field: Field, texts: Sequence[str]) -> Field:
+    """Return a form whose fields for a path offer ``texts``, after the examples of the schema."""
+    if field.kind is InputKind.TEXT and is_path_name(field.hint):
+        return replace(field, suggestions=tuple(dict.fromkeys((*field.suggestions, *texts))))
+    return replace(field, children=tuple(offering(inner, texts) for inner in field.children))
+
+
+def is_path_name(name: str) -> bool:
+    """Return whether a field is one for the path of a file, by its name, such as ``path`` or ``csv_file``."""
+    return bool(_PATH_NAME.search(name))
 
 
 class _Drawing:

@@ -37,7 +37,14 @@ from covalt_git.text.display import shorten
 from covalt_server.forms.fields import ROOT, Field, FieldOption, draw, marked
 from covalt_server.forms.parsing import FormReader, lines, read_json, settled
 from covalt_server.forms.problems import FieldProblem, by_path, refusals, with_place, wrong
-from covalt_server.forms.shapes import COMPOSITE, MISSING, InputKind, as_json, shape_of_arguments
+from covalt_server.forms.shapes import (
+    COMPOSITE,
+    MISSING,
+    InputKind,
+    as_json,
+    shape_of_arguments,
+    start,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,6 +137,11 @@ def submitted(
     if form.get("_side") == "json":
         return replace(_of_json(schema, form), examples=example_options)
     return replace(_of_fields(schema, form), examples=example_options)
+
+
+def defaults(schema: JsonObject) -> Any:
+    """Return the value of a form that is not filled in yet."""
+    return settled(start(shape_of_arguments(schema)))
 
 
 # The two sides of a form

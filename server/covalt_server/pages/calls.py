@@ -64,7 +64,7 @@ def call(chat_id: str, call_id: str) -> str:
     chat = request_context.context().chat(chat_id)
     commit_id = record.post_manifest_id
     finished = commit_id is not None
-    place = _place(record)
+    place = place_of(record)
     result = shown(chat, record, place) if finished else None
     commit = url_for("chats.state", chat_id=chat_id, manifest=commit_id or "HEAD")
     script = None
@@ -149,7 +149,7 @@ def frame(chat_id: str, call_id: str) -> Response:
     record = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
     chat = request_context.context().chat(chat_id)
     finished = record.post_manifest_id is not None
-    result = shown(chat, record, _place(record)) if finished else None
+    result = shown(chat, record, place_of(record)) if finished else None
     if result is None or result.frame is None:
         raise artifacts.NoPageError("the call's result has no frame")
     answer = make_response(
@@ -219,7 +219,7 @@ def _without_result(diff: WorkspaceDiff, result: Shown | None) -> WorkspaceDiff:
     return diff.model_copy(update={"changes": rest})
 
 
-def _place(record: CallAnswer) -> RenderContext:
+def place_of(record: CallAnswer) -> RenderContext:
     """Return the address at which the result is served, and the hosts that its frame may show."""
     whole = url_for("calls.call", chat_id=record.chat_id, call_id=record.id, all=1)
     return RenderContext(

@@ -38,7 +38,7 @@ def redirect_when_ready(stream: CallStream) -> Response:
     """Redirect to the page of a call, or to its question if it has one.
 
     A call that takes longer than ``WAIT_S`` is followed on its page.  With the value ``to=chat`` in the request, redirect
-    to the call in the conversation, which shows all of this.
+    to the call in the conversation, which shows all of this; with ``to=tool``, a call that has ended is shown beside its form.
 
     Raises:
         CovaltError: if the call was refused.
@@ -57,6 +57,10 @@ def redirect_when_ready(stream: CallStream) -> Response:
         raise outcome
     if outcome is not None and outcome.approval is not None:
         return layout.back("approvals.approval", execution_id=outcome.approval.execution_id)
+    if outcome is not None and request.values.get("to") == "tool":
+        call = stream.call
+        where = {"tool_id": call.tool_id, "chat": call.chat_id, "run": call.call_id}
+        return layout.back("tools.tool", **where, _anchor="result")
     return layout.back("calls.call", chat_id=stream.call.chat_id, call_id=stream.call.call_id)
 
 

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Blueprint, jsonify, render_template, request
+from markupsafe import Markup
 
+from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
+from covalt_git.json_values.difference import same
 from covalt_git.json_values.json_schema import InvalidArgumentsError
+from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations import tools
 from covalt_git.operations.calls import calls
 from covalt_git.operations.chats import chats
+from covalt_git.text.line_diff import unified
 from covalt_server import request_context
 from covalt_server.api import streams
 from covalt_server.forms import form as form_values
+from covalt_server.forms.fields import is_path_name, offering
 from covalt_server.pages import elicitation
-from covalt_server.render.results import as_code
+from covalt_server.pages.calls import place_of
+from covalt_server.render import code
+from covalt_server.render.call_texts import call_texts
+from covalt_server.render.results import as_code, shown
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
     from werkzeug.wrappers import Response
 
+    from covalt_git.operations.calls.calls import CallAnswer, CallRow
     from covalt_git.operations.tools import ToolDetail
     from covalt_server.forms.form import Submitted
+    from covalt_server.render.call_texts import CallText
 
 pages = Blueprint("tools", __name__)
 
@@ -33,6 +47,17 @@ MOST_SHOWN = 120
 
 MOST_FOUND = 20
 """Number of search results; further ones are hardly relevant."""
+
+MOST_RUNS = 10
+"""Number of the last calls of a tool in the chat."""
+
+MOST_OFFERED = 500
+"""Number of files of the chat that a field for a path offers."""
+
+MOST_COMPARED = 1_000
+"""Number of lines of a result that are compared with those of another one."""
+
+_SIDES = ("old", "new")
 
 NEW_CHAT = ""
 """Value of the option that creates a chat for the call."""
@@ -65,11 +90,20 @@ def tool_picker() -> str:
 
 @pages.get("/tools/<tool_id>")
 def tool(tool_id: str) -> str:
-    """Show a tool and the form to call it; ``?args=``, ``?call=`` or ``?example=`` fills the form."""
+    """Show a tool and the form to call it; ``?args=``, ``?call=`` or ``?example=`` fills the form.
+
+    ``?run=`` also shows the result of a call beside it, and ``?compare=`` the difference of two calls.
+    """
     tool_detail = _tool(tool_id)
-    linked = _linked()
+    run = _run(tool_detail)
+    linked = None if run else _linked()
     return _page(
-        tool_detail, _opened(tool_detail, linked), chat_id=request.args.get("chat"), linked=linked
+        tool_detail,
+        _opened(tool_detail, run.args if run else linked),
+        chat_id=request.args.get("chat"),
+        linked=linked,
+        run=run,
+        compared=_compared(tool_detail),
     )
 
 
@@ -80,9 +114,10 @@ def call(tool_id: str) -> Response | str:
     form = form_values.submitted(
         tool_detail.input_schema, request.form, examples=tool_detail.examples
     )
-    if form.wants == "check":
-        return jsonify(form.answer())
     chat_id = request.form.get("chat", NEW_CHAT)
+    if form.wants == "check":
+        texts = {text.id: text.text for text in _texts(tool_detail, form, chat_id)}
+        return jsonify(form.answer() | {"texts": texts})
     if form.wants == "redraw":
         return _page(tool_detail, form, chat_id=chat_id)
     # After all checks of the form, so that a form with problems leaves no empty chat.
@@ -124,6 +159,82 @@ def _linked() -> Any:
         return None
 
 
+def _run(tool_detail: ToolDetail) -> CallAnswer | None:
+    """Return the finished call of the tool that the URL names; None without one."""
+    run_id = request.args.get("run")
+    if not run_id:
+        return None
+    call = ask(calls.get_call, chat_id=request.args.get("chat", ""), call_id=run_id)
+    return call if call.tool_id == tool_detail.tool_id and call.post_manifest_id else None
+
+
+def _compared(tool_detail: ToolDetail) -> tuple[ComparedPart, ...] | None:
+    """Return the differences of the two calls that the URL names, the older one first; None without two calls."""
+    ids = sorted(request.args.getlist("compare"))[:2]
+    if len(ids) != len(_SIDES):
+        return None
+    chat_id = request.args.get("chat", "")
+    old, new = (ask(calls.get_call, chat_id=chat_id, call_id=call_id) for call_id in ids)
+    if {old.tool_id, new.tool_id} != {tool_detail.tool_id}:
+        return None
+    return (
+        ComparedPart("Arguments", _difference("arguments", old.args, new.args)),
+        ComparedPart("Result", _difference("result", _outcome(old), _outcome(new))),
+    )
+
+
+class ComparedPart(NamedTuple):
+    """A part of two calls; ``difference`` is None if both are equal."""
+
+    title: str
+    difference: Markup | None
+
+
+def _outcome(call: CallAnswer) -> Any:
+    return call.result if call.error is None else {"error": call.error}
+
+
+def _difference(name: str, old: Any, new: Any) -> Markup | None:
+    texts = [json.dumps(side, indent=2, ensure_ascii=False, sort_keys=True) for side in (old, new)]
+    if texts[0] == texts[1]:
+        return None
+    # The time of a comparison can grow with the square of the lines.
+    old_text, new_text = ("\n".join(text.split("\n")[:MOST_COMPARED]) + "\n" for text in texts)
+    if old_text == new_text:
+        return Markup("<p>They differ after the first {:,} lines.</p>").format(MOST_COMPARED)
+    patch = unified(old_text, new_text, (f"a/{name}.json", f"b/{name}.json"))
+    return code.diff(f"diff --git a/{name}.json b/{name}.json\n{patch}")
+
+
+def _texts(tool_detail: ToolDetail, form: Submitted, chat_id: str) -> tuple[CallText, ...]:
+    """Return the call in the form as texts to copy."""
+    args = form.value
+    if args is None and not form.problems:
+        args = form_values.defaults(tool_detail.input_schema)
+    if not isinstance(args, dict):
+        return ()
+    return call_texts(tool_detail.tool_id, chat_id, args, request.host_url)
+
+
+def _with_offers(form: Submitted, tool_detail: ToolDetail, chat_id: str) -> Submitted:
+    """Return the form with the files of a chat for its paths, and the example that it is filled with."""
+    examples = tuple(
+        option._replace(chosen=form.value is not None and same(example.args, form.value))
+        for option, example in zip(form.examples, tool_detail.examples, strict=True)
+    )
+    form = replace(form, examples=examples)
+    if not chat_id or not any(is_path_name(field.hint) for field in form.fields.walk()):
+        return form
+    # A rule may deny the list of files.
+    with suppress(CovaltError):
+        context = request_context.context()
+        context.require_reading("workspace:list_files", {"manifest": "HEAD"})
+        chat = context.chat(chat_id)
+        paths = [readable(path) for path in islice(chat.files(chat.head()), MOST_OFFERED)]
+        return replace(form, fields=offering(form.fields, paths))
+    return form
+
+
 def _opened(tool_detail: ToolDetail, linked: Any) -> Submitted:
     """Return the form with the arguments in the URL, or the schema's defaults."""
     schema, examples = tool_detail.input_schema, tool_detail.examples
@@ -142,19 +253,36 @@ def _page(
     chat_id: str | None,
     result: Markup | None = None,
     linked: Any = None,
+    run: CallAnswer | None = None,
+    compared: tuple[ComparedPart, ...] | None = None,
 ) -> str:
     chat_rows = ask(chats.list_chats).chats
     chosen = _find_chat(chat_id)
     if chosen is None and chat_id != NEW_CHAT and chat_rows:
         chosen = chat_rows[0].id
+    chosen = chosen or NEW_CHAT
+    runs: tuple[CallRow, ...] = ()
+    if chosen and tool_detail.recorded:
+        listing = ask(
+            calls.list_calls, chat_id=chosen, tool_id=tool_detail.tool_id, limit=MOST_RUNS
+        )
+        runs = listing.calls
+    rendered = None
+    if run is not None:
+        rendered = shown(request_context.context().chat(run.chat_id), run, place_of(run))
     return render_template(
         "tool.html",
         tool=tool_detail,
-        form=form,
+        form=_with_offers(form, tool_detail, chosen),
+        run=run,
+        shown=rendered,
+        runs=runs,
+        compared=compared,
+        texts=_texts(tool_detail, form, chosen),
         result=result,
         linked=linked,
         chats=chat_rows,
-        chosen=chosen or NEW_CHAT,
+        chosen=chosen,
         schema=as_code(tool_detail.input_schema),
         output_schema=as_code(tool_detail.output_schema) if tool_detail.output_schema else None,
     )

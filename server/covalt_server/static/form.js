@@ -35,7 +35,9 @@ function enliven(form) {
     const asked = edits;
     const answer = await send(form.dataset.check, "_check", "1", "application/json").catch(() => null);
     if (!answer?.ok || asked !== edits) return;
-    show((await answer.json()).problems);
+    const { problems, texts } = await answer.json();
+    show(problems);
+    copy(texts ?? {});
   }
 
   // New problems are shown only at changed fields; solved problems are removed everywhere.
@@ -51,6 +53,17 @@ function enliven(form) {
         if (text) box.setAttribute("aria-invalid", "true");
         else box.removeAttribute("aria-invalid");
       }
+    }
+  }
+
+  // The texts of the call to copy, of the last input that is valid JSON.
+  function copy(texts) {
+    for (const place of form.querySelectorAll("[data-text]")) {
+      const text = texts[place.dataset.text];
+      if (text === undefined) continue;
+      place.textContent = text;
+      const button = place.closest("section").querySelector("[data-copy]");
+      button.dataset.copy = text;
     }
   }
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from covalt_git.cli import main
 from covalt_git.models.sources.tool_lock import PROGRAM
-from tests.api_client import Api, configure
+from tests.api_client import BEARER, HOME, TOKEN, Api, configure
 from tests.mcp_client import add_toolset
 from tests.operations_client import Operations
 from tests.server.visitor import Visitor
@@ -41,6 +42,78 @@ def test_the_url_fills_the_form(visitor: Visitor) -> None:
     page = visitor.open('/tools/app-builder:write_file?args={"path":"b.txt","content":"x"}')
 
     assert page.form("write_file").fields["args/path"] == ["b.txt"]
+
+
+def test_the_last_calls_of_a_tool_fill_its_form_and_are_compared(
+    visitor: Visitor, api: Api
+) -> None:
+    address = "/tools/app-builder:read_file?chat=c1"
+    api.upload(("a.txt", b"apple"), ("b.txt", b"pear"))
+    api.call("app-builder:list_files")
+    for path in ("a.txt", "b.txt"):
+        page = visitor.send(visitor.open(address).form("read_file"), "Run", **{"args/path": path})
+    assert page.address == "/tools/app-builder:read_file"
+    assert "Result success" in page.text
+    assert "pear" in page.text
+
+    runs = next(form for form in page.forms if "Compare two" in str(form.buttons))
+    picks = [one["value"] for one in page.named("input") if one.get("name") == "compare"]
+    assert picks == [call["id"] for call in api.get("list_calls", chat_id="c1")["calls"][:2]]
+    assert runs.fields["chat"] == ["c1"]
+    first = [one.href for one in page.links if one.text == "Fill in"][1]
+    assert visitor.open(first).form("read_file").fields["args/path"] == ["a.txt"]
+    compared = visitor.open(f"{address}&compare={picks[0]}&compare={picks[1]}")
+    assert re.search(r'class="line del">.*a\.txt', compared.source)
+    assert re.search(r'class="line add">.*b\.txt', compared.source)
+    other = visitor.open(f"/tools/app-builder:write_file?chat=c1&run={picks[0]}")
+    assert "Result" not in [
+        one.strip() for one in re.findall(r"<h2 id=.result.>(\w+)", other.source)
+    ]
+
+
+def test_a_field_for_a_path_offers_the_files_of_the_chat(
+    visitor: Visitor, root: Path, api: Api
+) -> None:
+    api.upload(("days.csv", b"x"), ("a&b.txt", b"y"))
+    address = "/tools/app-builder:read_file?chat=c1"
+
+    def offers(visitor: Visitor) -> set[str]:
+        return {
+            one["value"]
+            for one in visitor.open(address).named("option")
+            if one["value"] not in {"", "c1"}
+        }
+
+    assert {"days.csv", "a&b.txt"} <= offers(visitor)
+    configure(
+        root,
+        "default_role: agent\nroles: {agent: {allow: ['**']}}\n"
+        "rules: [{pattern: workspace.list_files, roles: [agent], effect: deny}]\n",
+    )
+    assert "days.csv" not in offers(Visitor.of(root, "agent"))
+
+
+def test_the_copied_texts_follow_the_form_and_have_no_token(api: Api) -> None:
+    form = {"_side": "form", "args/path": "it's.txt", "chat": "c1", "_check": "1"}
+    address = "/tools/app-builder:read_file"
+    answer = api.client().post(address, base_url=HOME, headers=BEARER, data=form)
+    texts = answer.get_json()["texts"]
+
+    command = ["covalt-git", "call", "c1", "app-builder:read_file", '{"path":"it\'s.txt"}']
+    assert shlex.split(texts["cli"]) == command
+    assert "Bearer $TOKEN" in texts["curl"]
+    assert TOKEN not in answer.text
+
+
+def test_the_chosen_example_is_marked_and_runs(visitor: Visitor, root: Path) -> None:
+    form = visitor.open("/tools/app-builder:write_file").form("write_file")
+    label = next(words for name, _, words in form.buttons if name == "_example")
+    chosen = visitor.send(form, label)
+
+    pressed = [one["id"] for one in chosen.named("button") if one.get("aria-pressed") == "true"]
+    assert pressed == ["side-form", "example-0"]
+    visitor.send(chosen.form("write_file"), "Run the example")
+    assert (root / "data/chats/c1/workspace/index.html").read_text() == "hi"
 
 
 SHOP = """\
