@@ -380,7 +380,7 @@ class ChatQueries(SyncedIndex):
         before: str | None = None,
         tool_id: str | None = None,
     ) -> list[ToolCall]:
-        """Return the calls of a chat, or of one tool in it, newest first; with ``before``, those that started before that call.
+        """Return the calls of a chat, or of one tool in it, newest first; with ``before``, the earlier ones.
 
         Raises:
             UnknownNameError: if the chat has no call ``before``.

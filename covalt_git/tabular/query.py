@@ -56,7 +56,7 @@ class Page(NamedTuple):
     first_ragged: int
 
 
-class Query(NamedTuple):
+class RowQuery(NamedTuple):
     """What a page of a table has; ``sort`` is a column, counted from 0."""
 
     filters: tuple[Filter, ...] = ()
@@ -66,7 +66,7 @@ class Query(NamedTuple):
     limit: int = 100
 
 
-def find_page(titles: Sequence[str], rows: Iterable[Row], query: Query) -> Page:
+def find_page(titles: Sequence[str], rows: Iterable[Row], query: RowQuery) -> Page:
     """Return a page of a table.
 
     Equal cells keep their order in both directions, numbers come before texts, and empty cells are last in both.

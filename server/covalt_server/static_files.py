@@ -17,6 +17,7 @@ from covalt_server.render import code
 
 if TYPE_CHECKING:
     from flask import Flask
+    from werkzeug.wrappers import Response as BaseResponse
 
 FOLDER = Path(__file__).with_name("static")
 
@@ -46,7 +47,7 @@ def asset(name: str) -> str:
     return url_for("static", filename=name, v=_find(name).digest)
 
 
-def _send(filename: str) -> Response:
+def _send(filename: str) -> BaseResponse:
     try:
         file = _find(filename)
     except OSError:

@@ -1,4 +1,4 @@
-"""Rows of CSV files, also of those that are not quite CSV."""
+"""Rows of CSV files, also of files with mistakes."""
 
 import csv
 import io

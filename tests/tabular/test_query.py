@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.tabular import query
-from covalt_git.tabular.query import Filter, Query, find_page
+from covalt_git.tabular.query import Filter, RowQuery, find_page
 from tests.examples import examples
 
 CELLS = st.sampled_from(
@@ -48,9 +48,9 @@ def test_sorted_pages_are_those_of_the_sorted_table(
         key=cmp_to_key(lambda one, two: compare(cells[one[0]], cells[two[0]])), reverse=descending
     )
 
-    page = find_page(["a", "b"], rows, Query((), column, descending, offset, limit))
+    page = find_page(["a", "b"], rows, RowQuery((), column, descending, offset, limit))
 
-    assert list(page.rows) == (full + empty)[offset : offset + limit]
+    assert list(page.rows) == [*full, *empty][offset : offset + limit]
     assert (page.total, page.matching) == (len(rows), len(rows))
     assert page.ragged == sum(len(row) != 2 for row in rows)
 
@@ -76,7 +76,7 @@ def test_a_filter_compares_numbers_with_numbers_and_texts_with_texts(
 ) -> None:
     rows = [["apple", "3"], ["pear", "-5", "2026-02-01"], ["fig", "10"], ["kiwi", ""], ["q", "a"]]
 
-    page = find_page(["name", "size"], rows, Query((condition,)))
+    page = find_page(["name", "size"], rows, RowQuery((condition,)))
 
     assert [number for number, _ in page.rows] == numbers
     assert page.matching == len(numbers)
@@ -86,7 +86,7 @@ def test_a_sorted_table_ends_after_its_limit(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(query, "MOST_SORTED", 5)
     rows = [[str(number)] for number in range(9)]
 
-    page = find_page(["a"], rows, Query((), 0, descending=True, offset=3, limit=4))
+    page = find_page(["a"], rows, RowQuery((), 0, descending=True, offset=3, limit=4))
 
     assert [row for _, row in page.rows] == [["5"], ["4"]]
     assert page.matching == 9

@@ -17,7 +17,7 @@ from covalt_git.operations.chats import workspace_files
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Result, ResultFile, operation
 from covalt_git.tabular.csv_rows import CsvRows
-from covalt_git.tabular.query import MOST_SORTED, Filter, Query, find_page, find_rows
+from covalt_git.tabular.query import MOST_SORTED, Filter, RowQuery, find_page, find_rows
 from covalt_git.text.media_types import BYTES, TEXT
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def read_table(context: Context, request: ReadTable) -> TablePage:
     """
     table = _open(context, request)
     sort = None if request.sort is None else _column(table.titles, request.sort)
-    query = Query(
+    query = RowQuery(
         _filters(table.titles, request.where),
         sort,
         request.descending,

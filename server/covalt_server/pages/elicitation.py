@@ -38,7 +38,7 @@ def redirect_when_ready(stream: CallStream) -> Response:
     """Redirect to the page of a call, or to its question if it has one.
 
     A call that takes longer than ``WAIT_S`` is followed on its page.  With the value ``to=chat`` in the request, redirect
-    to the call in the conversation, which shows all of this; with ``to=tool``, a call that has ended is shown beside its form.
+    to the call in the conversation, which shows all of this; with ``to=tool``, a call that has ended is shown next to its form.
 
     Raises:
         CovaltError: if the call was refused.

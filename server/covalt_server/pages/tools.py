@@ -92,7 +92,7 @@ def tool_picker() -> str:
 def tool(tool_id: str) -> str:
     """Show a tool and the form to call it; ``?args=``, ``?call=`` or ``?example=`` fills the form.
 
-    ``?run=`` also shows the result of a call beside it, and ``?compare=`` the difference of two calls.
+    ``?run=`` also shows the result of a call next to it, and ``?compare=`` the difference of two calls.
     """
     tool_detail = _tool(tool_id)
     run = _run(tool_detail)
