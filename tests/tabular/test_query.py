@@ -44,9 +44,8 @@ def test_sorted_pages_are_those_of_the_sorted_table(
     cells = {number: row[column] if column < len(row) else "" for number, row in numbered}
     full = [entry for entry in numbered if cells[entry[0]].strip()]
     empty = [entry for entry in numbered if not cells[entry[0]].strip()]
-    full.sort(
-        key=cmp_to_key(lambda one, two: compare(cells[one[0]], cells[two[0]])), reverse=descending
-    )
+    by_value = cmp_to_key(compare)
+    full.sort(key=lambda entry: by_value(cells[entry[0]]), reverse=descending)
 
     page = find_page(["a", "b"], rows, RowQuery((), column, descending, offset, limit))
 
