@@ -23,7 +23,7 @@ from covalt_git.workspaces.chat import put_stored, stored_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from covalt_git.merging.merge_conflicts import Choices
+    from covalt_git.merging.merge_conflicts import Choices, Hunks
     from covalt_git.models.chats import FileChange
     from covalt_git.models.commit_record import MergeDecision
     from covalt_git.workspaces.chat import ChatStore
@@ -41,7 +41,8 @@ class Merge(NamedTuple):
 
     ``manifest_id`` is the new head of the active branch; None in a preview of a new commit.  With the
     status ``conflicts``, some conflicts have no decision, and nothing has changed.  For these conflicts,
-    ``lines`` has the lines in conflict, by path, and ``possible`` the decisions that each conflict can have.
+    ``lines`` has the lines in conflict, by path, ``hunks`` the hunks, and ``possible`` the decisions that each conflict
+    can have.  ``texts`` has the text with conflict markers of the one path for which it was requested.
     ``taken_back_by`` is the undo or restore because of which the files lack changes of ``branch`` that were merged
     before; if they are merged ``again``, it is None.
     """
@@ -55,6 +56,8 @@ class Merge(NamedTuple):
     conflicts: tuple[MergeConflict, ...] = ()
     notes: WorkspaceNotes = WorkspaceNotes()
     lines: Mapping[str, str | None] = MappingProxyType({})
+    hunks: Mapping[str, Hunks | None] = MappingProxyType({})
+    texts: Mapping[str, bytes | None] = MappingProxyType({})
     taken_back_by: str | None = None
     again: bool = False
     possible: Mapping[str, tuple[MergeDecision, ...]] = MappingProxyType({})
@@ -134,15 +137,23 @@ def preview(
     *,
     fast_forward: bool = True,
     again: bool = False,
+    text_of: str | None = None,
 ) -> Merge:
     """Return what :func:`merge` would do now; it stores nothing and does not lock the chat.
 
-    It raises the errors of :func:`merge`.
+    The conflict at the path ``text_of`` gets its text.  It raises the errors of :func:`merge`.
     """
     branch, theirs = _theirs(chat, branch)
     with chat.scan_in_memory() as snapshot:
         plan, after = _plan(
-            chat, snapshot, branch, theirs, choices, fast_forward=fast_forward, again=again
+            chat,
+            snapshot,
+            branch,
+            theirs,
+            choices,
+            fast_forward=fast_forward,
+            again=again,
+            text_of=text_of,
         )
         if plan.status == "already_merged":
             return plan
@@ -189,6 +200,7 @@ def _plan(
     *,
     fast_forward: bool,
     again: bool,
+    text_of: str | None = None,
 ) -> tuple[Merge, FolderState]:
     """Return a merge whose new commit and changes are not known yet, and the files after it.
 
@@ -222,6 +234,7 @@ def _plan(
         names=(into, branch),
         unstored=snapshot.unstored(),
         list_with=f"covalt-git chat merge {chat.id} {branch} --dry-run",
+        text_of=text_of,
     )
     notes = trees.notes(store, snapshot.notes, ours.tree, merged.after)
     status: MergeStatus = "conflicts" if merged.lines else "merged"
@@ -229,6 +242,8 @@ def _plan(
         status=status,
         conflicts=merged.conflicts,
         lines=merged.lines,
+        hunks=merged.hunks,
+        texts=merged.texts,
         possible=merged.possible,
         notes=notes,
     )

@@ -10,7 +10,7 @@ import io
 import itertools
 from bisect import bisect_left
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from merge3 import Merge3
 
@@ -27,6 +27,19 @@ _BETWEEN = [b"=======\n"]
 
 _MOST_EDITS = 500
 """Up to so many inserted and deleted lines the shortest edit is looked for; it takes their square."""
+
+
+HunkDecision = Literal["ours", "theirs", "both"]
+"""The lines of a side, or those of both, ours first, as in :func:`union`."""
+
+
+class Hunk(NamedTuple):
+    """The lines of the base and of both sides that conflict; ``line`` is the number of the first one of ours."""
+
+    line: int
+    base: Sequence[bytes]
+    ours: Sequence[bytes]
+    theirs: Sequence[bytes]
 
 
 def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
@@ -52,6 +65,46 @@ def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> b
             part if len(part) == 1 else (begin, part[1], _BETWEEN, part[2], end) for part in parts
         )
     )
+
+
+def hunks(base: bytes, ours: bytes, theirs: bytes) -> tuple[list[Hunk], int]:
+    """Return the conflicts in order, and the number of other changed places, which are merged in any case."""
+    texts = _merger(base, ours, theirs)
+    conflicts, merged = [], 0
+    for kind, start, end, *places in texts.merge_regions():
+        if kind == "conflict":
+            mine, other = texts.a[places[0] : places[1]], texts.b[places[2] : places[3]]
+            conflicts.append(Hunk(places[0] + 1, texts.base[start:end], mine, other))
+        else:
+            merged += kind != "unchanged"
+    return conflicts, merged
+
+
+def decided(
+    base: bytes,
+    ours: bytes,
+    theirs: bytes,
+    decisions: Iterable[HunkDecision | None],
+    names: tuple[str, str] = ("", ""),
+) -> bytes:
+    """Return the text with the changes of both sides, and with the decision about each of :func:`hunks`.
+
+    A hunk without a decision has git's conflict markers, with ``names`` as in :func:`marked`.
+    """
+    begin, end = _marks(names)
+    texts = _merger(base, ours, theirs)
+    decisions = iter(decisions)
+    parts: list[Sequence[Sequence[bytes]]] = []
+    for region in texts.merge_regions():
+        decision = next(decisions, None) if region[0] == "conflict" else None
+        for part in _regions(texts, [region], refined=decision not in {"ours", "theirs"}):
+            if len(part) == 1 or decision == "both":
+                parts.append(part[-2:])
+            elif decision is None:
+                parts.append((begin, part[1], _BETWEEN, part[2], end))
+            else:
+                parts.append((part[1 if decision == "ours" else 2],))
+    return b"".join(_together(parts))
 
 
 def conflicting(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> list[bytes]:
@@ -94,8 +147,17 @@ def _parts(
 
     If ``refined``, lines that are equal on both sides are not part of the conflict, and it has no base.
     """
-    texts = Merge3(_lines(base), _lines(ours), _lines(theirs), sequence_matcher=_Matcher)
-    regions = texts.merge_regions()
+    texts = _merger(base, ours, theirs)
+    yield from _regions(texts, texts.merge_regions(), refined=refined)
+
+
+def _merger(base: bytes, ours: bytes, theirs: bytes) -> Merge3:
+    return Merge3(_lines(base), _lines(ours), _lines(theirs), sequence_matcher=_Matcher)
+
+
+def _regions(
+    texts: Merge3, regions: Iterable[Any], *, refined: bool
+) -> Iterator[tuple[Sequence[bytes], ...]]:
     for kind, start, end, *places in texts.reprocess_merge_regions(regions) if refined else regions:
         if kind == "conflict":
             old = () if refined else texts.base[start:end]

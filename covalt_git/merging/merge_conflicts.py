@@ -8,12 +8,13 @@ added ending prevents a tool that reads ``*.csv`` from reading both versions.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.git_store.objects import FILE, FOLDER, LINK, TreeEntry
 from covalt_git.merging import line_merge
 from covalt_git.models.commit_record import MergeConflict, MergeDecision, MergeSide
@@ -22,9 +23,10 @@ from covalt_git.workspaces import trees
 from covalt_git.workspaces.rules import check_storable, why_not_stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from covalt_git.git_store.store import GitStore
+    from covalt_git.merging.line_merge import HunkDecision
     from covalt_git.merging.tree_merge import Clash, Entry, MergedTree
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.trees import Edits
@@ -41,10 +43,24 @@ class NotMergeableError(CovaltError):
 
 
 class Choice(NamedTuple):
-    """Decision about one conflict; ``content`` is the new content of the file if the decision is ``content``."""
+    """Decision about one conflict; ``content`` is the new content of the file if the decision is ``content``.
+
+    If there are ``hunks``, the content is the merged text with these decisions about its hunks.  ``versions`` are the
+    versions that the decision is about, as in :class:`Hunks`; None: the current ones.
+    """
 
     decision: MergeDecision
     content: bytes = b""
+    hunks: tuple[HunkDecision, ...] = ()
+    versions: str | None = None
+
+
+class Hunks(NamedTuple):
+    """The hunks of a conflict, the number of changes that were merged, and an id of the three versions."""
+
+    hunks: list[line_merge.Hunk]
+    merged: int
+    versions: str
 
 
 Choices = Mapping[str | None, Choice]
@@ -152,6 +168,32 @@ def conflicting_lines(store: GitStore, clash: Clash, names: tuple[str, str]) -> 
     return b"".join(lines).decode("utf-8", "replace")
 
 
+def hunks(store: GitStore, clash: Clash) -> Hunks | None:
+    """Return the hunks of a conflict; None where :func:`conflicting_lines` does, or if they have more than 400 lines."""
+    sides = _texts(store, clash)
+    if sides is None or any(len(side) > _MOST_BYTES for side in sides):
+        return None
+    conflicts, merged = line_merge.hunks(*sides)
+    if sum(len(lines) for hunk in conflicts for lines in hunk[1:]) > _MOST_LINES:
+        return None
+    return Hunks(conflicts, merged, _versions(clash))
+
+
+def with_markers(store: GitStore, clash: Clash, names: tuple[str, str]) -> bytes | None:
+    """Return the merged text with git's conflict markers; None if a side is deleted, not text, or larger than 512 KiB."""
+    sides = _texts(store, clash)
+    if sides is None or any(len(side) > _MOST_BYTES for side in sides):
+        return None
+    return line_merge.decided(*sides, (), names)
+
+
+def _versions(clash: Clash) -> str:
+    """Return an id of the three versions of a file."""
+    sides = (clash.base, clash.ours, clash.theirs)
+    ids = " ".join("-" if side is None else side.oid for side in sides)
+    return hashlib.sha256(ids.encode()).hexdigest()[:16]
+
+
 def _texts(store: GitStore, clash: Clash) -> tuple[bytes, bytes, bytes] | None:
     """Return the contents of three versions of a file, or None if a version is not a text."""
     base, mine, other = (
@@ -172,9 +214,17 @@ def chosen(chat: ChatStore, clash: Clash, choice: Choice) -> Entry:
         NotMergeableError: for ``union``, when a side is not text.
         CovaltError: when the workspace cannot store the content.
     """
+    if choice.versions not in {None, _versions(clash)}:
+        raise StaleError(
+            f"{clash.path!r} has changed since its hunks were shown",
+            hint="list the conflicts again, and decide about the current hunks",
+        )
     if choice.decision == "theirs":
         return clash.theirs
-    content = _union(chat, clash) if choice.decision == "union" else choice.content
+    if choice.hunks:
+        content = _decided(chat, clash, choice.hunks)
+    else:
+        content = _union(chat, clash) if choice.decision == "union" else choice.content
     # A scan would leave such a file out, so the next commit would delete what was chosen
     # (test_a_content_that_cannot_be_stored_is_refused_and_nothing_merged).
     check_storable(clash.path, content, chat.config)
@@ -183,19 +233,39 @@ def chosen(chat: ChatStore, clash: Clash, choice: Choice) -> Entry:
     return TreeEntry(b"", mode, chat.store.write_blob(content))
 
 
+def _decided(chat: ChatStore, clash: Clash, decisions: Sequence[HunkDecision]) -> bytes:
+    """Return the merged text with a decision about each hunk.
+
+    Raises:
+        NotMergeableError: when a side is not text, or the number of hunks is another one.
+    """
+    texts = _lines_of(chat.store, clash)
+    number = len(line_merge.hunks(*texts)[0])
+    if number != len(decisions):
+        raise NotMergeableError(
+            f"{clash.path!r} has {number} hunks in conflict, and there are {len(decisions)} decisions",
+            hint="decide about each hunk: ours, theirs or both",
+        )
+    return line_merge.decided(*texts, decisions)
+
+
 def _union(chat: ChatStore, clash: Clash) -> bytes:
     """Return the lines of both sides.
 
     Raises:
         NotMergeableError: when a side is not text.
     """
-    texts = _texts(chat.store, clash)
+    return line_merge.union(*_lines_of(chat.store, clash))
+
+
+def _lines_of(store: GitStore, clash: Clash) -> tuple[bytes, bytes, bytes]:
+    texts = _texts(store, clash)
     if texts is None:
         raise NotMergeableError(
             f"{clash.path!r} is not text on both sides, so there are no lines to unite",
             hint="keep ours or theirs, or give the new content",
         )
-    return line_merge.union(*texts)
+    return texts
 
 
 def can_unite(chat: ChatStore, clash: Clash) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.merging import branch_merge, merge_conflicts
-from covalt_git.merging.merge_conflicts import Choice
+from covalt_git.merging.merge_conflicts import Choice, Hunks
 from covalt_git.merging.tree_merge import Clash
 from covalt_git.models.commit_record import MergeConflict
 from covalt_git.workspaces import trees
@@ -86,6 +86,17 @@ def lines(chat: ChatStore, conflict: Waiting, tree: str | None) -> str | None:
     clash = _clash(chat, conflict, tree)
     names = (conflict.path, conflict.saved_as)
     return merge_conflicts.conflicting_lines(chat.store, clash, names)
+
+
+def hunks(chat: ChatStore, conflict: Waiting, tree: str | None) -> Hunks | None:
+    """Return the hunks in conflict, or None; ``tree`` as for :func:`waiting`."""
+    return merge_conflicts.hunks(chat.store, _clash(chat, conflict, tree))
+
+
+def text(chat: ChatStore, conflict: Waiting, tree: str | None) -> bytes | None:
+    """Return the merged text with git's conflict markers, or None; ``tree`` as for :func:`waiting`."""
+    names = (conflict.path, conflict.saved_as)
+    return merge_conflicts.with_markers(chat.store, _clash(chat, conflict, tree), names)
 
 
 def possible(

@@ -12,7 +12,7 @@ from covalt_git.workspaces.trees import FolderState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from covalt_git.merging.merge_conflicts import Choices
+    from covalt_git.merging.merge_conflicts import Choices, Hunks
     from covalt_git.merging.tree_merge import Clash, MergedTree
     from covalt_git.models.commit_record import MergeConflict, MergeDecision
     from covalt_git.workspaces.chat import ChatStore
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 class StateMerge(NamedTuple):
     """Merged content; at the path of a conflict without a decision it has our version.
 
-    For these conflicts, ``lines`` has the lines in conflict, by path; ``possible`` has the decisions that each
-    conflict can have.
+    For these conflicts, ``lines`` has the lines in conflict, by path, and ``hunks`` the hunks; ``possible`` has the
+    decisions that each conflict can have.  ``texts`` has the text with conflict markers of the one path for which it
+    was requested.
     """
 
     after: FolderState
     conflicts: tuple[MergeConflict, ...]
     lines: Mapping[str, str | None]
+    hunks: Mapping[str, Hunks | None]
+    texts: Mapping[str, bytes | None]
     possible: Mapping[str, tuple[MergeDecision, ...]]
 
 
@@ -41,6 +44,7 @@ def merge_states(
     names: tuple[str, str],
     unstored: Iterable[str],
     list_with: str,
+    text_of: str | None = None,
 ) -> StateMerge:
     """Merge the changes from ``base`` to ``theirs`` into ``ours``.
 
@@ -53,6 +57,7 @@ def merge_states(
         names: The labels of the two sides, ours first.
         unstored: The untracked paths of the workspace.
         list_with: The command that lists the conflicts.
+        text_of: The path of a conflict without a decision that gets its text with conflict markers.
 
     Raises:
         UnknownNameError: if a choice is for a path without a conflict.
@@ -68,15 +73,25 @@ def merge_states(
     )
     empty = _three_ways(*(set(state.empty_folders) for state in (base, ours, theirs)))
     after = trees.edited_state(chat.store, FolderState(merged.tree, tuple(empty)), edits)
-    lines = {
-        clash.path: merge_conflicts.conflicting_lines(chat.store, clash, names)
+    undecided = [
+        clash
         for clash, conflict in zip(merged.clashes, conflicts, strict=True)
         if conflict.decision is None
+    ]
+    lines = {
+        clash.path: merge_conflicts.conflicting_lines(chat.store, clash, names)
+        for clash in undecided
+    }
+    hunks = {clash.path: merge_conflicts.hunks(chat.store, clash) for clash in undecided}
+    texts = {
+        clash.path: merge_conflicts.with_markers(chat.store, clash, names)
+        for clash in undecided
+        if clash.path == text_of
     }
     possible = {
         clash.path: _possible(chat, names[1], clash, merged, others) for clash in merged.clashes
     }
-    return StateMerge(after, conflicts, lines, possible)
+    return StateMerge(after, conflicts, lines, hunks, texts, possible)
 
 
 def _possible(

@@ -98,3 +98,57 @@ def test_laws_of_merging(drawn: tuple[list[bytes], list[bytes], list[bytes]]) ->
     merged = line_merge.merge(base, ours, theirs)
     if merged is not None:
         assert line_merge.union(base, ours, theirs) == merged
+
+
+@settings(deadline=None)
+@given(edits(), st.data())
+def test_each_hunk_takes_its_lines_and_nothing_else_changes(
+    texts: tuple[bytes, bytes, bytes], data: st.DataObject
+) -> None:
+    hunks, merged = line_merge.hunks(*texts)
+    ways = st.sampled_from(["ours", "theirs", "both"])
+    decisions = data.draw(st.lists(ways, min_size=len(hunks), max_size=len(hunks)))
+
+    # Independent of the code under test: git's own merge, its conflicts in the style diff3 filled by hand.
+    with scratch() as folder:
+        parts = gits_hunks(folder, *texts)
+    sides = {"ours": ("ours",), "theirs": ("theirs",), "both": ("ours", "theirs")}
+    filled, left = [], iter(decisions)
+    for part in parts:
+        names = ("text",) if "text" in part else sides[next(left)]
+        filled += [line for name in names for line in part[name]]
+    assert next(left, None) is None
+    result = line_merge.decided(*texts, decisions)
+    if "both" not in decisions:  # git repeats lines that both sides have
+        assert result.split() == b"".join(filled).split()
+    assert line_merge.decided(*texts, ["both"] * len(hunks)) == line_merge.union(*texts)
+    assert line_merge.decided(*texts, [], ("a", "b")) == line_merge.marked(*texts, ("a", "b"))
+    if not merged and hunks:
+        assert line_merge.decided(*texts, ["ours"] * len(hunks)) == texts[1]
+
+
+def gits_hunks(
+    folder: Path, base: bytes, ours: bytes, theirs: bytes
+) -> list[dict[str, list[bytes]]]:
+    """Return git's merge as parts: merged ``text``, or the lines of each side of a conflict."""
+    for name, content in (("base", base), ("ours", ours), ("theirs", theirs)):
+        (folder / name).write_bytes(content)
+    argv = ["git", "merge-file", "-p", "--diff3", "ours", "base", "theirs"]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, check=False)
+    parts: list[dict[str, list[bytes]]] = [{"text": []}]
+    side = "text"
+    for line in done.stdout.split(b"\n"):
+        mark = line.rstrip(b"\r")
+        if mark.startswith(b"<" * 7):
+            parts.append({"ours": [], "base": [], "theirs": []})
+            side = "ours"
+        elif mark.startswith(b"|" * 7):
+            side = "base"
+        elif mark == b"=" * 7:
+            side = "theirs"
+        elif mark.startswith(b">" * 7):
+            parts.append({"text": []})
+            side = "text"
+        else:
+            parts[-1][side].append(line + b"\n")
+    return parts

@@ -121,3 +121,51 @@ def test_a_decision_must_fit_its_conflict(parted: Operations) -> None:
         assert error.code == code, how
     error = parted.error("resolve_conflict", chat_id="m", path="a.txt", decision="ours")
     assert error.code == "unknown_conflict"
+
+
+def test_hunks_take_a_side_each_and_the_other_changes_of_both_are_kept(operate: Operations) -> None:
+    base = [b"%d\n" % number for number in range(1, 30)]
+
+    def changed(changes: dict[int, bytes]) -> bytes:
+        return b"".join(changes.get(at, line) for at, line in enumerate(base, 1))
+
+    operate("create_chat", chat_id="m")
+    operate.commit("m", a=b"".join(base))
+    operate("create_branch", chat_id="m", name="idea")
+    operate("switch_branch", chat_id="m", branch="idea")
+    operate.commit("m", a=changed({2: b"T2\n", 12: b"T12\n", 20: b"T20\n", 28: b"T28\n"}))
+    operate("switch_branch", chat_id="m", branch="main")
+    operate.commit("m", a=changed({2: b"O2\n", 7: b"O7\n", 12: b"O12\n", 20: b"O20\n"}))
+
+    [conflict] = merge(operate)["conflicts"]
+    hunks = conflict["hunks"]
+    assert [(one["line"], one["base"], one["ours"], one["theirs"]) for one in hunks["hunks"]] == [
+        (at, f"{at}\n", f"O{at}\n", f"T{at}\n") for at in (2, 12, 20)
+    ]
+    assert hunks["merged"] == 2
+    resolution = {"chat_id": "m", "path": "a", "decision": "hunks", "versions": hunks["versions"]}
+    mine = files(operate)["a"]
+    assert operate.error("resolve_conflict", **resolution, hunks=["ours"]).code == "not_mergeable"
+    assert files(operate)["a"] == mine
+
+    both = resolution | {"hunks": ["ours", "theirs", "both"]}
+    operate.commit("m", a=mine + b"a person's line\n")
+    stale = operate.error("resolve_conflict", **both)
+    assert (stale.code, files(operate)["a"]) == ("moved", mine + b"a person's line\n")
+    operate("resolve_conflict", **{**both, "versions": None})
+
+    assert (
+        files(operate)["a"]
+        == changed({2: b"O2\n", 7: b"O7\n", 12: b"T12\n", 20: b"O20\nT20\n", 28: b"T28\n"})
+        + b"a person's line\n"
+    )
+
+
+def test_the_text_of_a_conflict_has_its_markers(parted: Operations) -> None:
+    merge(parted, conflicts="both")
+    listed = parted("list_conflicts", chat_id="m", text_of="a.txt.theirs-idea")["conflicts"]
+
+    marked = "1\n<<<<<<< a.txt\nours\n=======\ntheirs\n>>>>>>> a.txt.theirs-idea\n3\n"
+    assert [one["text"] for one in listed] == [marked, None]
+    parted("resolve_conflict", chat_id="m", path="a.txt", decision="hunks", hunks=["both"])
+    assert files(parted)["a.txt"] == b"1\nours\ntheirs\n3\n"

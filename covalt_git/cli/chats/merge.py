@@ -12,13 +12,14 @@ import click
 from covalt_git.cli.context import ask, ask_to_print, chat_argument, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
-from covalt_git.errors import WrongCallError
+from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
 from covalt_git.operations.chats import merges
 from covalt_git.text import display
 
 if TYPE_CHECKING:
-    from covalt_git.operations.chats.merges import Conflict, Merged
+    from covalt_git.operations.chats.merges import Conflict, Merged, WaitingConflict
 
+_HUNK_CHOICES = ("ours", "theirs", "both")
 _CHOICES = ("ours", "theirs", "union", "both")
 
 
@@ -91,14 +92,28 @@ def merge(
     type=click.Path(path_type=Path),
     help="Take the content of FILE.",
 )
+@click.option(
+    "--hunk",
+    "hunks",
+    multiple=True,
+    metavar="N=CHOICE",
+    help="Decide about hunk N, from 1: ours, theirs or both; repeat it for each hunk.",
+)
+@click.option(
+    "--markers",
+    is_flag=True,
+    help="Only print the merged text with conflict markers, to edit it for --with.",
+)
 def resolve(
     chat_id: str,
     path: str | None,
     file: Path | None,
+    hunks: tuple[str, ...],
     *,
     ours: bool,
     theirs: bool,
     union: bool,
+    markers: bool,
 ) -> None:
     """Resolve the conflict at PATH, or list conflicts.
 
@@ -107,17 +122,26 @@ def resolve(
     conflict: PATH and PATH.theirs-BRANCH.  Deleting PATH.theirs-BRANCH, or moving it to PATH,
     resolves the conflict too.
 
+    With --hunk, such as --hunk 1=ours --hunk 2=both, the file gets all changes without a conflict,
+    and your choice for each hunk, in the order of the list.
+
     Example: covalt-git chat resolve c1 report.md --theirs
     """
     chosen = [
         name for name, given in (("ours", ours), ("theirs", theirs), ("union", union)) if given
     ]
-    if (path is None and (chosen or file)) or len(chosen) + bool(file) > 1:
-        raise WrongCallError("name one PATH, and one of --ours, --theirs, --union and --with FILE")
-    if path is not None and not chosen and file is None:
+    ways = [*chosen, *(name for name in (file, hunks, markers) if name)]
+    if (path is None and ways) or len(ways) > 1:
         raise WrongCallError(
-            f"choose a version of {path!r}: --ours, --theirs, --union or --with FILE"
+            "name one PATH, and one of --ours, --theirs, --union, --hunk, --markers and --with FILE"
         )
+    if path is not None and not ways:
+        raise WrongCallError(
+            f"choose a version of {path!r}: --ours, --theirs, --union, --hunk N=CHOICE or --with FILE"
+        )
+    if markers:
+        _print_text(chat_id, posixpath.normpath(path or ""))
+        return
     if path is None:
         waits = ask_to_print(merges.list_conflicts, chat_id=chat_id)
         if waits.conflicts or waits.stopped is None:
@@ -129,11 +153,50 @@ def resolve(
         merges.resolve_conflict,
         chat_id=chat_id,
         path=posixpath.normpath(path),
-        **(_content(file) if file else {"decision": chosen[0]}),
+        **(_content(file) if file else _hunks(hunks) if hunks else {"decision": chosen[0]}),
     )
     output.changes(result.changes)
     output.conflicts(result.conflicts)
     output.say(f"{result.manifest_id[: output.SHORT]} on {result.branch}", dim=True)
+
+
+def _print_text(chat_id: str, path: str) -> None:
+    """Print the text of a conflict with its markers."""
+    listed = ask_to_print(merges.list_conflicts, chat_id=chat_id, text_of=path)
+    stopped = listed.stopped.conflicts if listed.stopped else ()
+    conflicts = [
+        conflict for conflict in (*listed.conflicts, *stopped) if path in _paths_of(conflict)
+    ]
+    if not conflicts:
+        paths = [conflict.path for conflict in (*listed.conflicts, *stopped)]
+        raise UnknownNameError(
+            "conflict", path, paths, list_with=f"covalt-git chat resolve {chat_id}"
+        )
+    if conflicts[0].text is None:
+        raise CovaltError(
+            f"{path!r} has no text with conflict markers: a side is deleted, not UTF-8 text, or larger than 512 KiB",
+            hint="choose --ours or --theirs, or give the content --with FILE",
+        )
+    click.echo(conflicts[0].text, nl=False)
+
+
+def _paths_of(conflict: Conflict | WaitingConflict) -> tuple[str | None, ...]:
+    return conflict.path, conflict.saved_as
+
+
+def _hunks(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Return the decision for choices such as ``2=theirs``, which must be about each hunk from 1."""
+    chosen: dict[int, str] = {}
+    for pair in pairs:
+        number, _, how = pair.partition("=")
+        if not number.isascii() or not number.isdecimal() or how not in _HUNK_CHOICES:
+            raise WrongCallError(f"--hunk takes N=ours, N=theirs or N=both, not {pair!r}")
+        if chosen.setdefault(int(number[:9]), how) != how:
+            raise WrongCallError(f"--hunk names hunk {number} twice")
+    missing = next(number for number in range(1, len(chosen) + 2) if number not in chosen)
+    if missing <= len(chosen):
+        raise WrongCallError(f"--hunk is missing for hunk {missing}; hunks are numbered from 1")
+    return {"decision": "hunks", "hunks": [chosen[number] for number in sorted(chosen)]}
 
 
 def _print_taken_back(chat_id: str, result: Merged) -> None:
@@ -167,7 +230,7 @@ def _print_merge(chat_id: str, result: Merged, *, dry_run: bool) -> None:
     for conflict in result.conflicts:
         output.say(f"  ! {display.in_line(_about(conflict))}", fg="yellow")
         output.conflicting_lines(conflict.lines)
-    resolve = f"covalt-git chat resolve {chat_id} PATH --ours|--theirs|--union|--with FILE"
+    resolve = f"covalt-git chat resolve {chat_id} PATH --ours|--theirs|--union|--hunk N=CHOICE|--with FILE"
     if result.status == "conflicts":
         again = f"covalt-git chat merge {chat_id} {result.branch}" + " --again" * result.again
         if not dry_run:

@@ -10,7 +10,8 @@ from pydantic import Base64Bytes, Field
 from covalt_git.errors import CovaltError
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.merging.branch_merge import MergeStatus
-from covalt_git.merging.merge_conflicts import Choice, Choices
+from covalt_git.merging.line_merge import HunkDecision
+from covalt_git.merging.merge_conflicts import Choice, Choices, Hunks
 from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSide, WorkspaceNotes
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
@@ -47,6 +48,16 @@ _LINES = (
     "The conflicting lines with those of the base and some context, in git's style diff3; null: a side is "
     "deleted, not text, or larger than 512 KiB."
 )
+_TEXT_OF = "The path of an unresolved conflict that gets its ``text``, to edit it."
+_TEXT = (
+    "The merged text with git's conflict markers, if the request's ``text_of`` is the path; null also if ``lines`` "
+    "is, or if it is not UTF-8."
+)
+_HUNKS = "The decision about each hunk, in order, with the decision ``hunks``; the other lines are merged."
+_VERSIONS = (
+    "The conflict's ``versions`` when it was shown: the decision is refused if a version has changed since; null: it "
+    "is about the current versions."
+)
 _CONTENT = "The resolved content of the file."
 _BASE64 = "The resolved content as base64, if it is not UTF-8; instead of ``content``."
 
@@ -57,10 +68,13 @@ class Resolution(Request):
     """The resolution of one conflict."""
 
     path: str = Field(max_length=4096)
-    decision: MergeDecision = Field(
+    decision: MergeDecision | Literal["hunks"] = Field(
         description="ours: the active branch's version; theirs: the other; union: the lines of both; "
-        "both: keep both as files; content: the text in ``content``."
+        "both: keep both as files; hunks: a side, or the lines of both, for each hunk; content: the text in "
+        "``content``."
     )
+    hunks: tuple[HunkDecision, ...] = Field((), max_length=10_000, description=_HUNKS)
+    versions: str | None = Field(None, max_length=64, description=_VERSIONS)
     content: str | None = Field(None, description=_CONTENT)
     content_base64: Base64Bytes | None = Field(
         None, description=_BASE64, json_schema_extra={"pattern": _BASE64_PATTERN}
@@ -87,17 +101,45 @@ class MergeBranch(ChatRequest):
         description="Whether to merge again what was merged before, and taken back by an undo or restore.",
     )
     dry_run: bool = Field(default=False, description="Return the result without merging.")
+    text_of: str | None = Field(
+        None, max_length=4096, description=f"{_TEXT_OF} Only with ``dry_run``."
+    )
+
+
+class ListConflicts(ChatRequest):
+    """A chat whose conflicts to list."""
+
+    text_of: str | None = Field(None, max_length=4096, description=_TEXT_OF)
 
 
 class ResolveConflict(ChatRequest):
     """A conflict of an earlier merge, or one that stopped the last merge; and its resolution."""
 
     path: str = Field(max_length=4096, description="Its path, or that of the other version.")
-    decision: Literal["ours", "theirs", "union", "content"]
+    decision: Literal["ours", "theirs", "union", "content", "hunks"]
+    hunks: tuple[HunkDecision, ...] = Field((), max_length=10_000, description=_HUNKS)
+    versions: str | None = Field(None, max_length=64, description=_VERSIONS)
     content: str | None = Field(None, description=_CONTENT)
     content_base64: Base64Bytes | None = Field(
         None, description=_BASE64, json_schema_extra={"pattern": _BASE64_PATTERN}
     )
+
+
+class ConflictHunk(Result):
+    """Adjacent lines that both sides changed differently."""
+
+    line: int = Field(description="The number of the first line on the active branch.")
+    base: str
+    ours: str
+    theirs: str
+
+
+class ConflictHunks(Result):
+    """The hunks of a file in conflict."""
+
+    hunks: tuple[ConflictHunk, ...]
+    merged: int = Field(description="The number of changes without a conflict, which are merged.")
+    versions: str = Field(description="An id of the three versions.")
 
 
 class Conflict(Result):
@@ -113,6 +155,10 @@ class Conflict(Result):
     )
     saved_as: PathText | None = Field(description="The path of the other version.")
     lines: str | None = Field(description=f"{_LINES} null also if it is resolved.")
+    hunks: ConflictHunks | None = Field(
+        None, description="null if ``lines`` is, or if the hunks have more than 400 lines."
+    )
+    text: str | None = Field(None, description=_TEXT)
 
 
 class Merged(Result):
@@ -151,6 +197,10 @@ class WaitingConflict(Result):
     manifest_id: str = Field(description="The merge commit.")
     base_id: str | None = Field(description="The merge base.")
     lines: str | None = Field(description=_LINES)
+    hunks: ConflictHunks | None = Field(
+        description="null if ``lines`` is, or if the hunks have more than 400 lines."
+    )
+    text: str | None = Field(description=_TEXT)
 
 
 class ConflictList(Result):
@@ -202,6 +252,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
             choices,
             fast_forward=request.fast_forward,
             again=request.again,
+            text_of=request.text_of,
         )
         return _merged(merge, WorkspaceNotes())
     with context.writing(chat) as writer:
@@ -220,12 +271,12 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
 
 
 @operation(errors=(404,))
-def list_conflicts(context: Context, request: ChatRequest) -> ConflictList:
+def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
     """List the unresolved conflicts of merges, and those that stopped the last merge."""
     chat = context.chat(request.chat_id)
     with chat.scan_in_memory() as scan:
-        conflicts = waiting_conflicts(chat, scan)
-    return ConflictList(conflicts=conflicts, stopped=_stopped(chat))
+        conflicts = waiting_conflicts(chat, scan, request.text_of)
+    return ConflictList(conflicts=conflicts, stopped=_stopped(chat, request.text_of))
 
 
 def _resolved(request: ResolveConflict) -> Iterator[EquivalentCall]:
@@ -267,20 +318,22 @@ def _check_path(context: Context, path: str) -> None:
     context.require_tool("workspace:write_file", {"path": path})
 
 
-def _stopped(chat: ChatStore) -> Merged | None:
+def _stopped(chat: ChatStore, text_of: str | None) -> Merged | None:
     """Return a new preview of the merge that conflicts stopped; None if it no longer has conflicts."""
     merge = branch_merge.stopped(chat)
     if merge is None:
         return None
     try:
-        preview = branch_merge.preview(chat, merge.branch, again=merge.again)
+        preview = branch_merge.preview(chat, merge.branch, again=merge.again, text_of=text_of)
     except CovaltError:  # its branch is deleted, for example
         return None
     return _merged(preview, WorkspaceNotes()) if preview.status == "conflicts" else None
 
 
-def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict, ...]:
-    """Return the unresolved conflicts in a scan of a chat's workspace."""
+def waiting_conflicts(
+    chat: ChatStore, scan: Snapshot, text_of: str | None = None
+) -> tuple[WaitingConflict, ...]:
+    """Return the unresolved conflicts in a scan of a chat's workspace; the one at ``text_of`` with its text."""
     ours = chat.active_branch()
     return tuple(
         WaitingConflict.of(
@@ -288,6 +341,10 @@ def waiting_conflicts(chat: ChatStore, scan: Snapshot) -> tuple[WaitingConflict,
             about=about_conflict(conflict, ours, conflict.branch),
             decisions=resolving.possible(chat, conflict, scan.tree),
             lines=resolving.lines(chat, conflict, scan.tree),
+            hunks=_hunks(resolving.hunks(chat, conflict, scan.tree)),
+            text=_decoded(resolving.text(chat, conflict, scan.tree))
+            if text_of in {conflict.path, conflict.saved_as}
+            else None,
         )
         for conflict in resolving.waiting(chat, chat.head(), scan.tree)
     )
@@ -299,7 +356,37 @@ def _choice(request: Resolution | ResolveConflict) -> Choice:
         raise InvalidRequestError(
             "pass one content with the decision 'content', and none with other decisions"
         )
-    return Choice(request.decision, *contents)
+    if bool(request.hunks) != (request.decision == "hunks"):
+        raise InvalidRequestError(
+            "pass a decision about each hunk with the decision 'hunks', and none with other decisions"
+        )
+    # The record of the merge has the format of older versions: the text with decisions about hunks is content.
+    decision = "content" if request.decision == "hunks" else request.decision
+    return Choice(decision, *contents, hunks=request.hunks, versions=request.versions)
+
+
+def _hunks(found: Hunks | None) -> ConflictHunks | None:
+    if found is None:
+        return None
+    hunks = (
+        ConflictHunk(
+            line=hunk.line,
+            **{
+                side: b"".join(getattr(hunk, side)).decode(errors="replace")
+                for side in ("base", "ours", "theirs")
+            },
+        )
+        for hunk in found.hunks
+    )
+    return ConflictHunks(hunks=tuple(hunks), merged=found.merged, versions=found.versions)
+
+
+def _decoded(text: bytes | None) -> str | None:
+    """Return a text; None if it is not UTF-8, because it could not be sent back unchanged."""
+    try:
+        return None if text is None else text.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _contents(request: Resolution | ResolveConflict) -> list[bytes]:
@@ -325,6 +412,8 @@ def _merged(merge: Merge, fresh: WorkspaceNotes) -> Merged:
                 about=about_conflict(conflict, merge.into, merge.branch),
                 decisions=merge.possible.get(conflict.path, ()),
                 lines=merge.lines.get(conflict.path),
+                hunks=_hunks(merge.hunks.get(conflict.path)),
+                text=_decoded(merge.texts.get(conflict.path)),
             )
             for conflict in merge.conflicts
         ),
