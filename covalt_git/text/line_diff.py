@@ -44,6 +44,14 @@ def marked_lines(old: Sequence[str], new: Sequence[str], around: int) -> Iterato
                 yield from (("+", line) for line in new[new_start:new_end])
 
 
+def common_blocks(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int]]:
+    """Return what two short sequences have in common: where each block begins in either one, and its length."""
+    return [
+        (block.a, block.b, block.size)
+        for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    ]
+
+
 def count_changes(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
     """Return the numbers of added and deleted lines, without the lines that both texts begin and end with.
 

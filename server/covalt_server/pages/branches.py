@@ -17,7 +17,7 @@ from covalt_git.operations.chats import (
     workspace_edits,
 )
 from covalt_server.pages import layout
-from covalt_server.render import code
+from covalt_server.render import code, differences
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def _undo_page(
         choices=choices,
         error=error,
         lines=code.highlighted,
-        patch=code.diff,
+        patch=differences.DiffRenderer(),
     )
 
 

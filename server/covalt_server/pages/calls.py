@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -23,8 +22,8 @@ from covalt_git.toolsets.state_store import find_toolset
 from covalt_server import request_context
 from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
-from covalt_server.pages.chats import diff_of
-from covalt_server.render import artifacts, code, markdown, tables
+from covalt_server.pages.chats import diff_of, patches
+from covalt_server.render import artifacts, markdown, tables
 from covalt_server.render.results import (
     MOST_ARGUMENTS,
     MOST_LINES,
@@ -94,7 +93,7 @@ def call(chat_id: str, call_id: str) -> str:
         can_cancel=not finished and _runs_here(chat_id, call_id),
         question=elicitation.question_url(call_id),
         diff=None if diff is None else _without_result(diff, result),
-        patch=partial(code.diff, most=MOST_LINES, rest=commit),
+        patch=patches(chat_id, record.post_manifest_id or "HEAD", most=MOST_LINES, rest=commit),
         again=_again(record.tool_id, record.chat_id, record.args, call_id=record.id),
         may_undo=layout.may_restore(),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, render_template, request, url_for
 
 from covalt_git.conversations.history import layout
 from covalt_git.index.history import HistoryNode
@@ -18,7 +19,8 @@ from covalt_git.operations.chats import (
 )
 from covalt_server import request_context
 from covalt_server.pages import layout as shell
-from covalt_server.render import code, history_graph
+from covalt_server.render import history_graph
+from covalt_server.render.differences import MOST_PATCH_LINES, DiffRenderer, Gap
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -32,13 +34,14 @@ if TYPE_CHECKING:
     from covalt_git.operations.chats.chats import ChatDetail
     from covalt_git.operations.chats.manifests import ManifestRow
     from covalt_git.operations.chats.workspace_files import WorkspaceDiff
-
+    from covalt_server.render.differences import Way
 
 pages = Blueprint("chats", __name__)
 
 PAGE = 100
 """Number of commits on one page of a history."""
 
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
 _RETRIED: frozenset[Source] = frozenset({"tool_run", "message"})
 _AFTERWARDS = {"history": "chats.history", "files": "workspace.files"}
 
@@ -100,7 +103,8 @@ def state(chat_id: str, manifest: str) -> str:
         chat_id=chat_id,
         state=commit,
         diff=diff_of(chat_id, parent, commit.id),
-        patch=code.diff,
+        patch=patches(chat_id, commit.id),
+        parent=parent,
         branches=heads,
         may_restore=shell.may_restore(),
         heads_here=[head for head in heads if head.manifest_id == commit.id],
@@ -146,9 +150,46 @@ def difference(chat_id: str) -> str:
         old=old,
         new=new,
         diff=diff_of(chat_id, old, new),
-        patch=code.diff,
+        patch=patches(chat_id, new),
         choices=choices(chat_id, heads, old, new),
     )
+
+
+@pages.get("/chats/<chat_id>/diff/lines")
+def hidden_lines(chat_id: str) -> str:
+    """Show lines of a file that its patch does not contain: as rows of the patch, or without htmx as a page."""
+    args = request.args
+    path, new = args.get("path", ""), args.get("new", "")
+    gap = Gap(*(_number(args.get(name, "")) for name in Gap._fields))
+    gap = gap._replace(start=max(gap.start, 1))
+    way: Way = "up" if args.get("way") == "up" else "down"
+    file = ask(workspace_files.get_workspace_file, chat_id=chat_id, path=path, manifest=new)
+    with file.stream:
+        text = file.stream.read().decode("utf-8", "replace")
+    # Lines as git counts them: they end at line feeds.
+    lines = text.removesuffix("\n").split("\n")
+    rows = patches(chat_id, new).excerpt(path, lines, gap, way)
+    if "HX-Request" in request.headers:
+        return rows
+    return render_template("difference_lines.html", chat_id=chat_id, path=path, new=new, rows=rows)
+
+
+def _number(text: str) -> int:
+    return int(text) if _NUMBER.fullmatch(text) else 0
+
+
+def patches(
+    chat_id: str, new: str, *, most: int = MOST_PATCH_LINES, rest: str = ""
+) -> DiffRenderer:
+    """Return the renderer of the patches of a page, with links to the hidden lines of the commit ``new``."""
+
+    def hidden_url(path: str, gap: Gap, way: Way) -> str:
+        return url_for(
+            "chats.hidden_lines", chat_id=chat_id, new=new, path=path, way=way, **gap._asdict()
+        )
+
+    is_split = request.args.get("view") == "split"
+    return DiffRenderer(most, rest, is_split=is_split, hidden_url=hidden_url)
 
 
 def diff_of(chat_id: str, old: str, new: str) -> WorkspaceDiff:

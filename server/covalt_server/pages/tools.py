@@ -27,7 +27,7 @@ from covalt_server.forms import form as form_values
 from covalt_server.forms.fields import is_path_name, offering
 from covalt_server.pages import elicitation
 from covalt_server.pages.calls import place_of
-from covalt_server.render import code
+from covalt_server.render import differences
 from covalt_server.render.call_texts import call_texts
 from covalt_server.render.results import as_code, shown
 from covalt_server.request_context import ask
@@ -203,7 +203,7 @@ def _difference(name: str, old: Any, new: Any) -> Markup | None:
     if old_text == new_text:
         return Markup("<p>They differ after the first {:,} lines.</p>").format(MOST_COMPARED)
     patch = unified(old_text, new_text, (f"a/{name}.json", f"b/{name}.json"))
-    return code.diff(f"diff --git a/{name}.json b/{name}.json\n{patch}")
+    return differences.diff(f"diff --git a/{name}.json b/{name}.json\n{patch}")
 
 
 def _texts(tool_detail: ToolDetail, form: Submitted, chat_id: str) -> tuple[CallText, ...]:

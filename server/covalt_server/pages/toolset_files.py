@@ -14,7 +14,7 @@ from covalt_git.operations import toolset_files
 from covalt_git.render.inject_data import inject
 from covalt_git.toolsets import file_changes
 from covalt_server.pages import layout
-from covalt_server.render import code
+from covalt_server.render import code, differences
 from covalt_server.render.artifacts import ARTIFACT_HEADERS, HEIGHT_SCRIPT
 from covalt_server.render.previews import BREAK, preview
 from covalt_server.request_context import as_admin, ask
@@ -173,7 +173,7 @@ def _fix(toolset_id: str, *, error: CovaltError | None = None, note: str = "") -
     return render_template(
         "toolset_fix.html",
         change=change,
-        patch=code.diff(change.diff),
+        patch=differences.diff(change.diff),
         reviewed=_fingerprint(change),
         source_of=source_of(toolset_id),
         error=error,
@@ -190,7 +190,7 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
         text=draft.text.removeprefix(_MARK),
         base=base,
         change=change,
-        patch=code.diff(change.diff) if change is not None else None,
+        patch=differences.diff(change.diff) if change is not None else None,
         reviewed=_fingerprint(change) if change is not None else "",
         error=draft.error,
         note=draft.note,

@@ -40,7 +40,7 @@ from covalt_git.text import display
 from covalt_server import request_context
 from covalt_server.api.http import send
 from covalt_server.pages import layout, toolset_files
-from covalt_server.render import code
+from covalt_server.render import code, differences
 from covalt_server.request_context import as_admin, ask
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def changes(toolset_id: str) -> str:
         toolset=detail,
         grant=grant,
         diff={"changes": differing},
-        patch=code.diff,
+        patch=differences.DiffRenderer(),
     )
 
 

@@ -23,7 +23,7 @@ from covalt_server.api import http
 from covalt_server.pages import layout
 from covalt_server.pages.chats import choices
 from covalt_server.pages.preview import is_web_page
-from covalt_server.render import code, markdown, tables
+from covalt_server.render import code, differences, markdown, tables
 from covalt_server.render.file_tree import tree
 from covalt_server.render.previews import BREAK, preview
 from covalt_server.request_context import ask
@@ -295,7 +295,7 @@ def _again(chat: ChatStore, path: str, typed: str, base: str | None, error: Cova
     there = read_text(chat, path)
     if there is None:
         return _editor(chat, path, typed, base=None, error=error)
-    patch = code.diff(patch_of(chat, path, typed))
+    patch = differences.diff(patch_of(chat, path, typed))
     return _editor(chat, path, typed, base=there.oid, error=error, patch=patch)
 
 

@@ -1,4 +1,4 @@
-"""HTML listings of code, with highlighting and line numbers, and of git patches.
+"""HTML listings of code, with highlighting and line numbers.
 
 The HTML has classes only: :func:`style_sheet` has the colors of tokens, ``static/text.css`` the layout.  A
 text is shown without highlighting if it is too long, or if Pygments takes too long: some of its lexers are
@@ -21,7 +21,6 @@ from pygments.formatters.html import HtmlFormatter
 from pygments.util import ClassNotFound
 
 from covalt_git.text import display
-from covalt_server.render.patches import read_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer
     from pygments.token import _TokenType
 
-    from covalt_server.render.patches import Kind, PatchedFile, PatchLine
 
 MOST_COLOURED = 512 << 10
 MOST_COLOURED_LINES = 10_000
@@ -43,10 +41,6 @@ MOST_SHOWN_LINES = 20_000
 MOST_LETTERS = 20_000
 """Limit of the beginning of a text, in characters, if there is a page with all of it."""
 
-MOST_PATCH_LINES = 5_000
-LONGEST_PATCH_LINE = 2_000
-"""Limits of a patch in lines and characters of a line."""
-
 PATIENCE_S = 1.0
 """Time limit of Pygments for one text, in seconds."""
 
@@ -59,10 +53,6 @@ _BLOCK = Markup('<pre class="{}" tabindex="0"><code>{}</code></pre>')
 _HINT = Markup('<p class="hint">{}</p>')
 _FOLDED = Markup('<details class="rest"><summary>{:,} more lines</summary>{}</details>')
 _MORE_LINES = Markup('<p class="hint"><a href="{}">{}</a></p>')
-_BADGE = Markup('<span class="badge">{}</span>')
-_COUNT = Markup('<span class="count-{}">{}{:,}</span>')
-_PATCH_HEAD = Markup('<summary><span class="mono">{}</span> {}</summary>')
-_SIGNS: dict[Kind, str] = {"add": "+", "del": "\N{MINUS SIGN}"}
 
 # Languages whose lexers yield often, so that they can be stopped (measured with 64 KiB of texts that are
 # slow to lex).  Other lexers run for minutes before they yield the first token.
@@ -152,17 +142,9 @@ def _block(lines: list[str]) -> Markup:
     return _BLOCK.format("code", Markup("".join(lines)))  # noqa: S704 - see above
 
 
-def diff(patch: str, *, most: int = MOST_PATCH_LINES, rest: str = "") -> Markup:
-    """Return a git patch as a listing for each file, with added and deleted lines marked.
-
-    At most ``most`` lines are shown; ``rest`` is the URL of a page with more.
-    """
-    left = most
-    files: list[Markup] = []
-    for file in read_patch(patch):
-        files.append(_patched(file, file.lines[:left], rest))
-        left -= min(left, len(file.lines))
-    return Markup("\n").join(files)
+def escaped(text: str) -> Markup:
+    """Return a text as HTML, its hidden characters escaped."""
+    return Markup(_with_visible_characters(str(escape(text))))  # noqa: S704 - escaped right here
 
 
 def language_of(text: str, *, language: str = "auto", path: str | None = None) -> str:
@@ -305,37 +287,3 @@ def _notice(text: str, excerpt: str) -> Markup:
     if lines > 1:
         return _HINT.format(f"The first {excerpt.count(chr(10)):,} of {lines:,} lines.")
     return _HINT.format(f"The first {len(excerpt):,} of {len(text):,} characters.")
-
-
-def _patched(file: PatchedFile, lines: list[PatchLine], rest: str) -> Markup:
-    facts = [_BADGE.format(what) for what in file.what]
-    for kind, sign in _SIGNS.items():
-        if count := file.count(kind):
-            facts.append(_COUNT.format(kind, sign, count))
-    parts = [_PATCH_HEAD.format(display.in_line(file.path), Markup(" ").join(facts))]
-    if lines:
-        listing = Markup("".join(_patch_lines(lines)))  # noqa: S704 - of escaped lines
-        parts.append(_BLOCK.format("code diff", listing))
-    left = len(file.lines) - len(lines)
-    if left and rest:
-        parts.append(_MORE_LINES.format(rest, f"{left:,} more lines"))
-    elif left:
-        parts.append(_HINT.format(f"{left:,} more lines: the patch is too long to show."))
-    return Markup('<details class="patch" open>{}</details>').format(Markup().join(parts))
-
-
-def _patch_lines(lines: list[PatchLine]) -> Iterator[str]:
-    numbers = [number for line in lines for number in (line.old, line.new) if number]
-    width = len(str(max(numbers, default=0)))
-    for line in lines:
-        sides = " ".join(f"{number or '':>{width}}" for number in (line.old, line.new))
-        text = line.text[:LONGEST_PATCH_LINE]
-        if cut := len(line.text) - len(text):
-            text += f"\N{HORIZONTAL ELLIPSIS} {cut:,} more"
-        # There may be thousands, and formatting Markup takes ten times as long.
-        yield f'<span class="line {line.kind}"><span class="number">{sides}</span>{_safe(text)}\n</span>'
-
-
-def _safe(text: str) -> Markup:
-    """Return a text as HTML, its hidden characters escaped."""
-    return Markup(_with_visible_characters(str(escape(text))))  # noqa: S704 - escaped right here

@@ -32,12 +32,16 @@ Kind = Literal["hunk", "same", "add", "del", "note"]
 
 
 class PatchLine(NamedTuple):
-    """One line of a hunk, with its line numbers on both sides."""
+    """One line of a hunk, with its line numbers on both sides.
+
+    The header of a hunk has in ``start`` the numbers of the next line on both sides.
+    """
 
     kind: Kind
     text: str
     old: int | None = None
     new: int | None = None
+    start: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -71,7 +75,7 @@ def read_patch(patch: str) -> list[PatchedFile]:
         if word in {"---", "+++"}:
             file.path = _side(rest) or file.path
         elif hunk := _HUNK.match(line):
-            file.lines.append(PatchLine("hunk", line))
+            file.lines.append(PatchLine("hunk", line, start=_start(hunk)))
             file.lines += _hunk(lines, hunk)
         elif word == "\\" and file.lines:
             file.lines.append(PatchLine("note", line))
@@ -91,6 +95,12 @@ def read_patch(patch: str) -> list[PatchedFile]:
         elif line.startswith(("Binary files ", "GIT binary patch")):
             file.what.append("binary")
     return files
+
+
+def _start(header: re.Match[str]) -> tuple[int, int]:
+    # A side without lines has the number of the line before.
+    old, new = (int(header[at]) + (header[at + 1] == "0") for at in (1, 3))
+    return old, new
 
 
 def _hunk(lines: Iterator[str], header: re.Match[str]) -> Iterator[PatchLine]:

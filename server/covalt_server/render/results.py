@@ -23,7 +23,7 @@ from covalt_git.render.targets import RefusedError
 from covalt_git.tabular.csv_rows import SUFFIXES
 from covalt_git.text import display
 from covalt_git.text.media_types import media_type
-from covalt_server.render import artifacts, code, markdown
+from covalt_server.render import artifacts, code, differences, markdown
 from covalt_server.render.previews import Table, preview, table_of_csv, table_of_objects
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ def _patch_diff(_: ChatStore, call: CallAnswer, __: RenderPlan, place: RenderCon
 
 
 def _diff(patch: str, place: RenderContext) -> Markup:
-    return code.diff(patch, most=place.most or code.MOST_PATCH_LINES, rest=place.rest)
+    return differences.diff(patch, most=place.most or differences.MOST_PATCH_LINES, rest=place.rest)
 
 
 def _key_value(_: ChatStore, call: CallAnswer, __: RenderPlan, ___: RenderContext) -> Shown:

@@ -225,7 +225,7 @@ def test_a_frame_never_shows_us_or_another_host(visitor: Visitor, api: Api, port
 
 RESULTS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("terminal", {"output": "$ ls\na.txt"}, ["$ ls"]),
-    ("changed", {"path": "a.txt", "content": "new line\n"}, ["+new line", "writing a.txt"]),
+    ("changed", {"path": "a.txt", "content": "new line\n"}, ["Files changed", "writing a.txt"]),
     ("patch", {"patch": "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n"}, ["-old", "+new"]),
     ("pairs", {"city": "Seattle", "days": 3}, ["city Seattle days 3"]),
     ("plain", {"city": "Seattle"}, ["Seattle"]),

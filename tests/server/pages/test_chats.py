@@ -94,7 +94,7 @@ def test_a_state_is_compared_with_a_branch_and_with_the_folder(visitor: Visitor,
     page = visitor.send(visitor.open("/chats/c1/states/main").form("/diff"), new="idea")
     (api.workspace / "index.html").write_text("<h1>Wind</h1>\n")
 
-    assert "-<h1>Rain</h1>" in page.text
-    assert "+<h1>Sun</h1>" in page.text
+    assert "<h1> Rain </h1>" in page.text
+    assert "<h1> Sun </h1>" in page.text
     assert page.link("Open index.html") == "/chats/c1/files/index.html?at=idea"
-    assert "+<h1>Wind</h1>" in visitor.open("/chats/c1/diff").text
+    assert "<h1> Wind </h1>" in visitor.open("/chats/c1/diff").text

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from markupsafe import escape
 
 from covalt_git.text import display
-from covalt_server.render import code
-from covalt_server.render.code import diff, highlighted, language_of
+from covalt_server.render import code, differences
+from covalt_server.render.code import highlighted, language_of
+from covalt_server.render.differences import diff
 from covalt_server.render.patches import read_patch
 from tests.examples import examples
 from tests.server.fragments import Fragment
@@ -175,7 +176,7 @@ def test_hostile_names_and_lines_of_a_patch_are_text() -> None:
 
 
 def test_a_long_patch_is_cut_with_a_note() -> None:
-    most = code.MOST_PATCH_LINES
+    most = differences.MOST_PATCH_LINES
     many = "".join(f"+{number}\n" for number in range(most + 10))
     html = diff(
         f"diff --git a/x b/x\n@@ -0,0 +1,{most + 10} @@\n{many}"
@@ -186,7 +187,7 @@ def test_a_long_patch_is_cut_with_a_note() -> None:
     assert "11 more lines" in html
     assert '<span class="mono">y</span> <span class="count-add">+1</span>' in html
     assert "hidden" not in html
-    line = "x" * code.LONGEST_PATCH_LINE
+    line = "x" * differences.LONGEST_PATCH_LINE
     assert "… 1 more" in diff(f"diff --git a/x b/x\n@@ -0,0 +1 @@\n+{line}\n")
 
 
