@@ -141,7 +141,7 @@ def merge_texts(path: str, base: bytes, ours: bytes, theirs: bytes, names: Sides
     by_lines = line_merge.merge(base, ours, theirs)
     if by_lines is not None:
         return MergedText(by_lines, clean=True)
-    return MergedText(line_merge.marked(base, ours, theirs, names), clean=False)
+    return MergedText(line_merge.decided(base, ours, theirs, (), names), clean=False)
 
 
 def _check_names(paths: Sequence[str]) -> None:

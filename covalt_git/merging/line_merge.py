@@ -53,20 +53,6 @@ def union(base: bytes, ours: bytes, theirs: bytes) -> bytes:
     return b"".join(_together(part[-2:] for part in _parts(base, ours, theirs, refined=True)))
 
 
-def marked(base: bytes, ours: bytes, theirs: bytes, names: tuple[str, str]) -> bytes:
-    """Return the text with the changes of both sides, and with git's conflict markers where they conflict.
-
-    ``names`` are the labels of the sides in the markers, ours first.
-    """
-    begin, end = _marks(names)
-    parts = _parts(base, ours, theirs, refined=True)
-    return b"".join(
-        _together(
-            part if len(part) == 1 else (begin, part[1], _BETWEEN, part[2], end) for part in parts
-        )
-    )
-
-
 def hunks(base: bytes, ours: bytes, theirs: bytes) -> tuple[list[Hunk], int]:
     """Return the conflicts in order, and the number of other changed places, which are merged in any case."""
     texts = _merger(base, ours, theirs)
@@ -89,9 +75,10 @@ def decided(
 ) -> bytes:
     """Return the text with the changes of both sides, and with the decision about each of :func:`hunks`.
 
-    A hunk without a decision has git's conflict markers, with ``names`` as in :func:`marked`.
+    A hunk without a decision has git's conflict markers, with ``names`` as their labels, ours first.
     """
-    begin, end = _marks(names)
+    begin, end = _marks(names, _line_end(ours))
+    between = [f"======={_line_end(ours)}".encode()]
     texts = _merger(base, ours, theirs)
     decisions = iter(decisions)
     parts: list[Sequence[Sequence[bytes]]] = []
@@ -101,7 +88,7 @@ def decided(
             if len(part) == 1 or decision == "both":
                 parts.append(part[-2:])
             elif decision is None:
-                parts.append((begin, part[1], _BETWEEN, part[2], end))
+                parts.append((begin, part[1], between, part[2], end))
             else:
                 parts.append((part[1 if decision == "ours" else 2],))
     return b"".join(_together(parts))
@@ -136,8 +123,13 @@ def is_text(*contents: bytes) -> bool:
     return not any(is_binary_content(content) for content in contents)
 
 
-def _marks(names: tuple[str, str]) -> list[list[bytes]]:
-    return [[f"{mark} {name}\n".encode()] for mark, name in zip(_MARKS, names, strict=True)]
+def _marks(names: tuple[str, str], line_end: str = "\n") -> list[list[bytes]]:
+    return [[f"{mark} {name}{line_end}".encode()] for mark, name in zip(_MARKS, names, strict=True)]
+
+
+def _line_end(text: bytes) -> str:
+    # As git does: an editor would change the breaks of all lines if those of the markers were others.
+    return "\r\n" if text.partition(b"\n")[0].endswith(b"\r") else "\n"
 
 
 def _parts(

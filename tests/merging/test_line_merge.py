@@ -122,7 +122,6 @@ def test_each_hunk_takes_its_lines_and_nothing_else_changes(
     if "both" not in decisions:  # git repeats lines that both sides have
         assert result.split() == b"".join(filled).split()
     assert line_merge.decided(*texts, ["both"] * len(hunks)) == line_merge.union(*texts)
-    assert line_merge.decided(*texts, [], ("a", "b")) == line_merge.marked(*texts, ("a", "b"))
     if not merged and hunks:
         assert line_merge.decided(*texts, ["ours"] * len(hunks)) == texts[1]
 

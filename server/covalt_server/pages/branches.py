@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Blueprint, flash, make_response, render_template, request
 
@@ -17,21 +18,53 @@ from covalt_git.operations.chats import (
     workspace_edits,
 )
 from covalt_server.pages import layout
-from covalt_server.render import code, differences
+from covalt_server.pages.workspace import with_breaks_of
+from covalt_server.render import code, differences, previews
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from werkzeug.wrappers import Response
 
     from covalt_git.operations.chats.call_undos import CallUndone
-    from covalt_git.operations.chats.merges import Merged
+    from covalt_git.operations.chats.merges import (
+        Conflict,
+        ConflictList,
+        Merged,
+        WaitingConflict,
+    )
 
 pages = Blueprint("branches", __name__)
 
 CHOICE = "choice:"
 """Prefix of the name of a field that resolves a conflict; the path follows."""
+
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_MARKER = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+
+
+class Chosen(NamedTuple):
+    """The fields of a form about one conflict: the decision, those about hunks by number, and the edited text."""
+
+    decision: str
+    hunks: dict[int, str]
+    versions: str | None
+    content: str | None
+
+    def resolution(self) -> dict[str, Any]:
+        """Return the fields of a request; hunks without a decision are left out, which the operation refuses."""
+        if self.decision == "content":
+            return {
+                "decision": "content",
+                "content": self.content or "",
+                "versions": self.versions,
+            }
+        if self.decision == "hunks":
+            hunks = [self.hunks[number] for number in sorted(self.hunks)]
+            return {"decision": "hunks", "hunks": hunks, "versions": self.versions}
+        return {"decision": self.decision}
+
 
 _OUTCOMES = {
     "merged": "Merged.",
@@ -98,17 +131,28 @@ def merge(chat_id: str) -> Response | str:
 
     If the merge is refused, show the form again with the reason and the choices, which would be lost otherwise.
     """
-    choices = _choices()
-    decisions = [{"path": path, "decision": way} for path, way in choices.items()]
-    branch, again = request.form.get("branch", ""), "again" in request.form
+    form = request.form
+    branch, again = form.get("branch", ""), "again" in form
     fields = {"chat_id": chat_id, "branch": branch, "again": again}
+    choices = {path: _chosen(path, decision) for path, decision in _choices().items()}
+    edited = form.get("edit")
+
+    def planned(text_of: str | None = None) -> Merged:
+        return ask(merges.merge_branch, **fields, dry_run=True, text_of=text_of)
+
+    if edited is not None:
+        return _merge_page(chat_id, planned(), _editing(choices, planned(edited), edited))
     try:
-        outcome = ask(merges.merge_branch, **fields, resolutions=decisions)
-    except CovaltError as error:
-        page = _merge_page(
-            chat_id, ask(merges.merge_branch, **fields, dry_run=True), choices, error
+        for path, choice in choices.items():
+            if choice.decision == "content":
+                choices[path] = _with_breaks(choice, path, planned(path).conflicts)
+        outcome = ask(
+            merges.merge_branch,
+            **fields,
+            resolutions=[{"path": path} | choice.resolution() for path, choice in choices.items()],
         )
-        return make_response(page, error.http_status)
+    except CovaltError as error:
+        return make_response(_merge_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":  # new conflicts since the preview, or one without a choice
         return _merge_page(chat_id, outcome, choices)
     if any(conflict.decision == "both" for conflict in outcome.conflicts):
@@ -151,20 +195,82 @@ def conflicts(chat_id: str) -> str:
 
 
 @pages.post("/chats/<chat_id>/conflicts")
-def resolve(chat_id: str) -> Response:
-    """Resolve one conflict; on an error, show the conflicts again with the reason."""
-    form = request.form
+def resolve(chat_id: str) -> Response | str:
+    """Resolve one conflict; on an error, show the conflicts again with the reason and the choices."""
+    path, edited = request.form.get("path", ""), request.form.get("edit")
+    choices = {path: _chosen(path, request.form.get("decision", ""))}
+    if edited is not None:
+        listing = ask(merges.list_conflicts, chat_id=chat_id, text_of=edited)
+        return _conflicts_page(chat_id, choices=_editing(choices, listing, edited))
     try:
+        if choices[path].decision == "content":
+            listing = ask(merges.list_conflicts, chat_id=chat_id, text_of=path)
+            choices[path] = _with_breaks(choices[path], path, listing.conflicts)
         outcome = ask(
-            merges.resolve_conflict,
-            chat_id=chat_id,
-            path=form.get("path", ""),
-            decision=form.get("decision", ""),
+            merges.resolve_conflict, chat_id=chat_id, path=path, **choices[path].resolution()
         )
     except CovaltError as error:
-        return make_response(_conflicts_page(chat_id, error), error.http_status)
+        return make_response(_conflicts_page(chat_id, error, choices), error.http_status)
     page = "branches.conflicts" if outcome.conflicts else "conversation.chat"
     return layout.back(page, "Resolved.", chat_id=chat_id)
+
+
+def _chosen(path: str, decision: str) -> Chosen:
+    """Return the fields of a form about the conflict at a path."""
+    form = request.form
+    hunks = {}
+    for name, way in form.items():
+        prefix, _, rest = name.partition(":")
+        number, _, of = rest.partition(":")
+        if prefix == "hunk" and of == path and _NUMBER.fullmatch(number):
+            hunks[int(number)] = way
+    return Chosen(decision, hunks, form.get(f"versions:{path}"), form.get(f"content:{path}"))
+
+
+def _editing(
+    choices: dict[str, Chosen], listing: Merged | ConflictList, path: str
+) -> dict[str, Chosen]:
+    """Return choices with the text of one conflict to edit.
+
+    Raises:
+        CovaltError: if a form could not send the text back unchanged.
+    """
+    text = _text(listing.conflicts, path)
+    if text is None or not previews.preview(path, text.encode()).editable:
+        raise CovaltError(
+            f"the merge of {path!r} cannot be edited in the browser",
+            hint="covalt-git chat resolve prints it with --markers, and takes it with --with FILE",
+            code="not_editable",
+            http_status=409,
+        )
+    choice = choices.get(path) or _chosen(path, "")
+    return choices | {path: choice._replace(decision="content", content=text)}
+
+
+def _with_breaks(
+    choice: Chosen, path: str, conflicts: Sequence[Conflict | WaitingConflict]
+) -> Chosen:
+    """Return a choice whose text has the line breaks of the merge, because a browser sends all as CR LF.
+
+    Raises:
+        CovaltError: if the text still has conflict markers.
+    """
+    text = with_breaks_of(_text(conflicts, path) or "", choice.content or "")
+    if _MARKER.search(text):
+        raise CovaltError(
+            f"the result of {path!r} still has conflict markers",
+            hint="choose the lines, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>",
+            code="conflict_markers",
+            http_status=400,
+        )
+    return choice._replace(content=text)
+
+
+def _text(conflicts: Sequence[Conflict | WaitingConflict], path: str) -> str | None:
+    return next(
+        (conflict.text for conflict in conflicts if path in {conflict.path, conflict.saved_as}),
+        None,
+    )
 
 
 @pages.post("/chats/<chat_id>/branches/rename")
@@ -215,14 +321,13 @@ def delete_chat(chat_id: str) -> Response:
 def _merge_page(
     chat_id: str,
     merge: Merged,
-    choices: Mapping[str, str] = MappingProxyType({}),
+    choices: Mapping[str, Chosen] = MappingProxyType({}),
     error: CovaltError | None = None,
 ) -> str:
     return render_template(
         "merge.html",
         chat_id=chat_id,
         merge=merge,
-        choice=CHOICE,
         choices=choices,
         error=error,
         lines=code.highlighted,
@@ -266,12 +371,18 @@ def _undo_page(
     )
 
 
-def _conflicts_page(chat_id: str, error: CovaltError | None = None) -> str:
-    conflict_rows = ask(merges.list_conflicts, chat_id=chat_id).conflicts
+def _conflicts_page(
+    chat_id: str,
+    error: CovaltError | None = None,
+    choices: Mapping[str, Chosen] = MappingProxyType({}),
+) -> str:
+    listing = ask(merges.list_conflicts, chat_id=chat_id)
     return render_template(
         "conflicts.html",
         chat_id=chat_id,
-        conflicts=conflict_rows,
+        conflicts=listing.conflicts,
+        stopped=listing.stopped,
+        choices=choices,
         error=error,
         lines=code.highlighted,
     )

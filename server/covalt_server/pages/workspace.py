@@ -266,7 +266,7 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
     typed = request.form.get("content", "")
     try:
         old_file = read_text(chat, path)
-        typed = _with_breaks_of(old_file.text if old_file is not None else "", typed)
+        typed = with_breaks_of(old_file.text if old_file is not None else "", typed)
         outcome = ask(
             workspace_edits.update_workspace_file,
             chat_id=chat_id,
@@ -282,7 +282,7 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
     return layout.back("workspace.file", message, chat_id=chat_id, path=path)
 
 
-def _with_breaks_of(old_text: str, typed: str) -> str:
+def with_breaks_of(old_text: str, typed: str) -> str:
     """Return the typed text with the line breaks of ``old_text``; a browser sends all of them as CR LF."""
     line_break = BREAK.search(old_text)
     return (line_break[0] if line_break else "\n").join(BREAK.split(typed))

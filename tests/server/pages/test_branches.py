@@ -48,7 +48,7 @@ def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api
     branched.write("a.txt", "main\n")
     page = visitor.open("/chats/c1/merge?branch=idea")
     assert page.link("Show the file on idea") == "/chats/c1/files/a.txt?at=idea"
-    assert "<<<<<<< main main ||||||| base one ======= idea >>>>>>> idea" in page.text
+    assert "Ours: main main Base one Theirs: idea idea" in page.text
 
     visitor.send(page.form("/chats/c1/merge"), **{"choice:a.txt": "theirs"})
 
@@ -93,14 +93,15 @@ def test_only_possible_ways_to_resolve_a_conflict_are_offered(
     visitor: Visitor, two_logos: Api
 ) -> None:
     page = visitor.open("/chats/c1/merge?branch=idea")
-    assert ways(page, "a.txt") == {"ours": False, "theirs": False, "union": False, "both": True}
+    others = dict.fromkeys(("ours", "theirs", "union", "both"), False)
+    assert ways(page, "a.txt") == {"hunks": True, **others}
     assert ways(page, "logo.gif") == {"ours": False, "theirs": False, "both": True}
 
     choices = {"choice:a.txt": "both", "choice:logo.gif": "both"}
     waiting = visitor.send(page.form("/chats/c1/merge"), **choices)
     assert waiting.address == "/chats/c1/conflicts"
-    offered = [value for form in waiting.forms for _, value, _ in form.buttons]
-    assert offered == ["ours", "theirs", "union", "ours", "theirs"]
+    offered = [value for form in waiting.forms for name, value, _ in form.buttons if name]
+    assert offered == ["hunks", "a.txt.theirs-idea", "ours", "theirs", "union", "ours", "theirs"]
     assert (two_logos.workspace / "logo.gif").read_bytes() == LOGOS[0]
 
 
@@ -127,10 +128,76 @@ def test_a_refused_resolution_shows_the_conflicts_again(visitor: Visitor) -> Non
     form = visitor.open("/chats/c1/merge?branch=idea").form("/chats/c1/merge")
     page = visitor.send(form, **{"choice:a.txt": "both", "choice:logo.gif": "both"})
 
-    refused = visitor.send(page.forms[-1], decision="union")
+    of_logo = next(one for one in page.forms if one.fields.get("path") == ["logo.gif.theirs-idea"])
+    refused = visitor.send(of_logo, decision="union")
     assert refused.status == 400
     assert "Not resolved: " in refused.text
     assert "a.txt.theirs-idea" in refused.text
+
+
+@pytest.fixture
+def four_changes(api: Api) -> Api:
+    """Branches whose app.txt conflicts in lines 2 and 12, and has a change of its own on each."""
+    lines = [f"{number}\r\n" for number in range(1, 20)]
+
+    def version(**changes: str) -> str:
+        return "".join(changes.get(line.strip().rjust(2, "_"), line) for line in lines)
+
+    api.upload(("app.txt", version().encode()))
+    api.post("create_branch", chat_id="c1", name="idea")
+    for branch, own in (("idea", {"_7": "idea 7\r\n"}), ("main", {"17": "main 17\r\n"})):
+        api.post("switch_branch", chat_id="c1", branch=branch)
+        hunks = {"_2": f"{branch} 2\r\n", "12": f"{branch} 12\r\n"}
+        (api.workspace / "app.txt").write_bytes(version(**hunks, **own).encode())
+        api.post("save_edits", chat_id="c1")
+    return api
+
+
+RESULT = "".join(
+    f"{line}\r\n"
+    for line in (
+        *(1, "main 2", 3, 4, 5, 6, "idea 7", 8, 9, 10, 11, "main 12", "idea 12", 13, 14, 15, 16),
+        *("main 17", 18, 19),
+    )
+)
+
+
+def test_hunks_are_decided_one_by_one_or_the_result_is_edited(
+    visitor: Visitor, four_changes: Api
+) -> None:
+    api = four_changes
+    opened = visitor.open("/chats/c1/merge?branch=idea").form("/chats/c1/merge")
+    refused = visitor.send(opened, **{"hunk:1:app.txt": "ours"})
+    assert (refused.status, "2 hunks in conflict; 2 other changes" in refused.text) == (400, True)
+    kept = [
+        one["value"]
+        for one in refused.named("input")
+        if "hunk:" in one["name"] and "checked" in one
+    ]
+    assert kept == ["ours"]
+
+    edit = visitor.send(opened, edit="app.txt").form("/chats/c1/merge")
+    marked = edit.fields["content:app.txt"][0]
+    assert visitor.send(edit).status == 400  # the markers are still there
+    text = marked.replace("\r\n", "\n")
+    for mark in ("<<<<<<< main\n", "=======\n", ">>>>>>> idea\n", "idea 2\n"):
+        text = text.replace(mark, "")
+    visitor.send(edit, **{"content:app.txt": text.replace("\n", "\r\n")})
+    assert (api.workspace / "app.txt").read_bytes().decode() == RESULT
+
+    api.post("undo_change", chat_id="c1")
+    api.post("merge_branch", chat_id="c1", branch="idea", again=True, conflicts="both")
+    page = visitor.open("/chats/c1/conflicts")
+    form = next(one for one in page.forms if "path" in one.fields)
+    key = form.fields["path"][0]
+    choices = {f"hunk:1:{key}": "ours", f"hunk:2:{key}": "both", "decision": "hunks"}
+    old = (api.workspace / "app.txt").read_bytes()
+    (api.workspace / "app.txt").write_bytes(old + b"mine")
+    assert visitor.send(form, **choices).status == 409
+    assert (api.workspace / "app.txt").read_bytes() == old + b"mine"
+    (api.workspace / "app.txt").write_bytes(old)
+    visitor.send(form, **choices)
+    assert (api.workspace / "app.txt").read_bytes().decode() == RESULT
 
 
 LONG = "idea/" + "x" * 90
@@ -169,6 +236,8 @@ def test_no_page_of_a_merge_scrolls_sideways(
         page.goto(f"{served.url}/chats/c1{path}")
         check(path)
     page.goto(f"{served.url}/chats/c1{merges[0]}")
+    for radio in page.get_by_label("Keep both files").all():
+        radio.check()
     page.get_by_role("button", name="Merge").click()
     page.get_by_role("heading", name="Conflicts").wait_for()
     check("/conflicts")
