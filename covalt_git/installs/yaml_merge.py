@@ -209,7 +209,7 @@ def _merge_entries(
         by_lines = line_merge.merge(*contents) if base else None
         if by_lines is not None:
             return MergedText(by_lines, clean=True)
-    return MergedText(line_merge.marked(*contents, names), clean=False)
+    return MergedText(line_merge.decided(*contents, (), names), clean=False)
 
 
 def _one_changed(base: str, ours: str, theirs: str) -> str | None:
