@@ -84,7 +84,7 @@ def decided(
     parts: list[Sequence[Sequence[bytes]]] = []
     for region in texts.merge_regions():
         decision = next(decisions, None) if region[0] == "conflict" else None
-        for part in _regions(texts, [region], refined=decision not in {"ours", "theirs"}):
+        for part in _regions(texts, iter([region]), refined=decision not in {"ours", "theirs"}):
             if len(part) == 1 or decision == "both":
                 parts.append(part[-2:])
             elif decision is None:
@@ -143,12 +143,12 @@ def _parts(
     yield from _regions(texts, texts.merge_regions(), refined=refined)
 
 
-def _merger(base: bytes, ours: bytes, theirs: bytes) -> Merge3:
+def _merger(base: bytes, ours: bytes, theirs: bytes) -> Merge3[bytes]:
     return Merge3(_lines(base), _lines(ours), _lines(theirs), sequence_matcher=_Matcher)
 
 
 def _regions(
-    texts: Merge3, regions: Iterable[Any], *, refined: bool
+    texts: Merge3[bytes], regions: Iterator[Any], *, refined: bool
 ) -> Iterator[tuple[Sequence[bytes], ...]]:
     for kind, start, end, *places in texts.reprocess_merge_regions(regions) if refined else regions:
         if kind == "conflict":

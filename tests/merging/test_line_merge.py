@@ -106,7 +106,7 @@ def test_each_hunk_takes_its_lines_and_nothing_else_changes(
     texts: tuple[bytes, bytes, bytes], data: st.DataObject
 ) -> None:
     hunks, merged = line_merge.hunks(*texts)
-    ways = st.sampled_from(["ours", "theirs", "both"])
+    ways: st.SearchStrategy[line_merge.HunkDecision] = st.sampled_from(["ours", "theirs", "both"])
     decisions = data.draw(st.lists(ways, min_size=len(hunks), max_size=len(hunks)))
 
     # Independent of the code under test: git's own merge, its conflicts in the style diff3 filled by hand.
@@ -121,7 +121,8 @@ def test_each_hunk_takes_its_lines_and_nothing_else_changes(
     result = line_merge.decided(*texts, decisions)
     if "both" not in decisions:  # git repeats lines that both sides have
         assert result.split() == b"".join(filled).split()
-    assert line_merge.decided(*texts, ["both"] * len(hunks)) == line_merge.union(*texts)
+    both: list[line_merge.HunkDecision] = ["both"] * len(hunks)
+    assert line_merge.decided(*texts, both) == line_merge.union(*texts)
     if not merged and hunks:
         assert line_merge.decided(*texts, ["ours"] * len(hunks)) == texts[1]
 

@@ -164,11 +164,10 @@ def _print_text(chat_id: str, path: str) -> None:
     """Print the text of a conflict with its markers."""
     listed = ask_to_print(merges.list_conflicts, chat_id=chat_id, text_of=path)
     stopped = listed.stopped.conflicts if listed.stopped else ()
-    conflicts = [
-        conflict for conflict in (*listed.conflicts, *stopped) if path in _paths_of(conflict)
-    ]
+    unresolved: list[Conflict | WaitingConflict] = [*listed.conflicts, *stopped]
+    conflicts = [one for one in unresolved if path in {one.path, one.saved_as}]
     if not conflicts:
-        paths = [conflict.path for conflict in (*listed.conflicts, *stopped)]
+        paths = [conflict.path for conflict in unresolved]
         raise UnknownNameError(
             "conflict", path, paths, list_with=f"covalt-git chat resolve {chat_id}"
         )
@@ -178,10 +177,6 @@ def _print_text(chat_id: str, path: str) -> None:
             hint="choose --ours or --theirs, or give the content --with FILE",
         )
     click.echo(conflicts[0].text, nl=False)
-
-
-def _paths_of(conflict: Conflict | WaitingConflict) -> tuple[str | None, ...]:
-    return conflict.path, conflict.saved_as
 
 
 def _hunks(pairs: tuple[str, ...]) -> dict[str, Any]:

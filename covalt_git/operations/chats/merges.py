@@ -362,7 +362,8 @@ def _choice(request: Resolution | ResolveConflict) -> Choice:
         )
     # The record of the merge has the format of older versions: the text with decisions about hunks is content.
     decision = "content" if request.decision == "hunks" else request.decision
-    return Choice(decision, *contents, hunks=request.hunks, versions=request.versions)
+    content = contents[0] if contents else b""
+    return Choice(decision, content, request.hunks, request.versions)
 
 
 def _hunks(found: Hunks | None) -> ConflictHunks | None:

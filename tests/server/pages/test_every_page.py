@@ -23,6 +23,9 @@ PAGES = [
     *("/chats/c1/files/notes.md?view=edit", "/chats/c1/files/hum.wav"),
     *("/chats/c1/files/app.html", "/chats/c1/preview/app.html", "/chats/c1/preview/?width=768"),
     *("/chats/c1/merge?branch=idea", "/chats/c1/conflicts"),
+    *("/chats/parted/diff?old=idea&new=main", "/chats/parted/diff?old=idea&new=main&view=split"),
+    "/chats/parted/diff/lines?path=notes.txt&new=main&start=30&to=60&shift=0&way=up",
+    *("/chats/parted/merge?branch=idea", "/chats/kept/conflicts"),
     *("/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}", "/chats/c1/calls/{written}/undo"),
     "/chats/c1/calls/{rows}/rows?sort=1",
     *("/search", "/search?q=csv", "/search?q=csv&kind=call&chat=c1"),
@@ -49,6 +52,9 @@ VIEWS: list[tuple[Literal["light", "dark"], int]] = [("light", 1280), ("dark", 3
 """The theme and the width of a screen."""
 SILENCE = struct.pack(
     "<4sI8sIHHIIHH4sI8x", b"RIFF", 44, b"WAVEfmt ", 16, 1, 1, 8000, 8000, 1, 8, b"data", 8
+)
+DOT = bytes.fromhex(
+    "47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002014c003b"
 )
 
 SMALL = """() => {
@@ -86,7 +92,33 @@ def api(shared: Api) -> Api:
     app = b'<!doctype html><html lang="en"><title>App</title><main><h1>App</h1></main></html>'
     api.upload(("notes.md", notes), ("hum.wav", SILENCE), ("app.html", app))
     (api.workspace / "unsaved.txt").write_text("typed")
+    for chat in ("parted", "kept"):
+        part(api, chat)
+    api.post("merge_branch", chat_id="kept", branch="idea", conflicts="both")
     return api
+
+
+def part(api: Api, chat: str) -> None:
+    """Make a chat with two branches that conflict in two hunks of a text, and in an image."""
+    api.post("create_chat", chat_id=chat)
+    workspace = api.root / "data" / "chats" / chat / "workspace"
+    lines = [f"line {number} of the notes\n" for number in range(1, 90)]
+
+    def commit(word: str) -> None:
+        changed = {3: f"line three {word}\n", 80: f"line {word}\u202e 80 \n"}
+        workspace.mkdir(exist_ok=True)
+        text = "".join(changed.get(at, line) if word else line for at, line in enumerate(lines))
+        (workspace / "notes.txt").write_text(text)
+        (workspace / "uv.lock").write_text(word)
+        (workspace / "dot.gif").write_bytes(DOT + word.encode())
+        api.post("save_edits", chat_id=chat)
+
+    commit("")
+    api.post("create_branch", chat_id=chat, name="idea")
+    commit("ours")
+    api.post("switch_branch", chat_id=chat, branch="idea")
+    commit("theirs")
+    api.post("switch_branch", chat_id=chat, branch="main")
 
 
 @pytest.fixture(scope="module")
