@@ -329,6 +329,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"path": "a.txt", "decision": "theirs"},
         ["write_file"],
     ),
+    "hunks for a stopped merge": (
+        "resolve_conflict",
+        {"path": "a.txt", "decision": "hunks", "hunks": ["theirs"]},
+        ["write_file"],
+    ),
     "a text for a stopped merge": (
         "resolve_conflict",
         {"path": "a.txt", **WRITTEN},

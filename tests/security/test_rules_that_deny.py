@@ -135,3 +135,23 @@ def test_a_file_that_a_rule_denies_is_neither_shown_nor_exported(agent: Operatio
         page = client.get(url, base_url=HOME, headers=BEARER)
         assert page.status_code == 403
         assert "SECRET" not in page.text
+
+
+def test_the_text_of_a_conflict_is_refused_like_its_file(agent: Operations) -> None:
+    agent.commit("c1", **{"prod.env": "A=1"})
+    agent("create_branch", chat_id="c1", name="idea")
+    for branch, text in (("main", "A=2"), ("idea", "A=3")):
+        agent.as_role("owner")("switch_branch", chat_id="c1", branch=branch)
+        agent.commit("c1", **{"prod.env": text})
+    owner = agent.as_role("owner")
+    owner("switch_branch", chat_id="c1", branch="main")
+    deny = '{pattern: workspace.read_file, when: {args: {path: "*.env"}}, roles: [agent], effect: deny}'
+    configure(agent.root, rules(deny))
+    plan = {"chat_id": "c1", "branch": "idea", "dry_run": True, "text_of": "prod.env"}
+    assert owner("merge_branch", **plan)["conflicts"][0]["text"]
+    assert agent.error("merge_branch", **plan).code == "policy_denied"
+
+    owner("merge_branch", chat_id="c1", branch="idea", conflicts="both")
+    listing = {"chat_id": "c1", "text_of": "prod.env.theirs-idea"}
+    assert owner("list_conflicts", **listing)["conflicts"][0]["text"]
+    assert agent.error("list_conflicts", **listing).code == "policy_denied"

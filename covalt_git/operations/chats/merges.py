@@ -26,7 +26,7 @@ from covalt_git.operations.registry import (
 from covalt_git.operations.results import Change, Notes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from covalt_git.merging.branch_merge import Merge
     from covalt_git.models.commit_record import MergeConflict
@@ -254,6 +254,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
             again=request.again,
             text_of=request.text_of,
         )
+        _check_reading(context, merge.texts)
         return _merged(merge, WorkspaceNotes())
     with context.writing(chat) as writer:
         merge = branch_merge.merge(
@@ -276,7 +277,11 @@ def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
     chat = context.chat(request.chat_id)
     with chat.scan_in_memory() as scan:
         conflicts = waiting_conflicts(chat, scan, request.text_of)
-    return ConflictList(conflicts=conflicts, stopped=_stopped(chat, request.text_of))
+    stopped = _stopped(chat, request.text_of)
+    for conflict in (*conflicts, *(stopped.conflicts if stopped else ())):
+        if conflict.text is not None:
+            _check_reading(context, filter(None, (conflict.path, conflict.saved_as)))
+    return ConflictList(conflicts=conflicts, stopped=stopped)
 
 
 def _resolved(request: ResolveConflict) -> Iterator[EquivalentCall]:
@@ -311,6 +316,12 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
         conflicts=conflicts,
         notes=writer.fresh_notes(),
     )
+
+
+def _check_reading(context: Context, paths: Iterable[str]) -> None:
+    """Check that no rule denies to read files whose text is returned as a whole."""
+    for path in paths:
+        context.require_reading("workspace:read_file", {"path": path})
 
 
 def _check_path(context: Context, path: str) -> None:
