@@ -165,7 +165,7 @@ def _print_text(chat_id: str, path: str) -> None:
     listed = ask_to_print(merges.list_conflicts, chat_id=chat_id, text_of=path)
     stopped = listed.stopped.conflicts if listed.stopped else ()
     unresolved: list[Conflict | WaitingConflict] = [*listed.conflicts, *stopped]
-    conflicts = [one for one in unresolved if path in {one.path, one.saved_as}]
+    conflicts = [conflict for conflict in unresolved if path in {conflict.path, conflict.saved_as}]
     if not conflicts:
         paths = [conflict.path for conflict in unresolved]
         raise UnknownNameError(

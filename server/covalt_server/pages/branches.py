@@ -146,11 +146,8 @@ def merge(chat_id: str) -> Response | str:
         for path, choice in choices.items():
             if choice.decision == "content":
                 choices[path] = _with_breaks(choice, path, planned(path).conflicts)
-        outcome = ask(
-            merges.merge_branch,
-            **fields,
-            resolutions=[{"path": path} | choice.resolution() for path, choice in choices.items()],
-        )
+        decisions = [{"path": path} | choice.resolution() for path, choice in choices.items()]
+        outcome = ask(merges.merge_branch, **fields, resolutions=decisions)
     except CovaltError as error:
         return make_response(_merge_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":  # new conflicts since the preview, or one without a choice

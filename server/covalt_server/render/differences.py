@@ -144,16 +144,16 @@ class DiffRenderer:
         parts = [_PATCH_HEAD.format(display.in_line(file.path), Markup(" ").join(facts))]
         left = len(file.lines) - len(lines)
         if lines:
-            parts.append(self._listing(file, lines, is_whole=not left))
+            parts.append(self._listing(file, lines, is_complete=not left))
         if left and self.rest:
             parts.append(_MORE.format(self.rest, f"{left:,} more lines"))
         elif left:
             parts.append(_HINT.format(f"{left:,} more lines: the patch is too long to show."))
         return _PATCH.format(Markup() if reason else Markup(" open"), Markup().join(parts))
 
-    def _listing(self, file: PatchedFile, lines: list[PatchLine], *, is_whole: bool) -> Markup:
+    def _listing(self, file: PatchedFile, lines: list[PatchLine], *, is_complete: bool) -> Markup:
         is_changed = not {"added", "deleted"} & {*file.what}
-        gaps = _gaps(lines, is_whole=is_whole) if is_changed and self.hidden_url else {}
+        gaps = _gaps(lines, is_complete=is_complete) if is_changed and self.hidden_url else {}
         width = _width(lines)
         columns: tuple[list[str], ...] = ([], []) if self.is_split else ([],)
         start = 0
@@ -267,7 +267,7 @@ def _parts(words: Sequence[str], blocks: list[tuple[int, int]]) -> list[tuple[st
     for start, size in blocks:
         is_changed[start : start + size] = [False] * size
     for at in range(1, len(words) - 1):
-        # A space between two changed words has no mark of its own beside it, so that they read as one change.
+        # Two changed words with a space between them read as one change.
         if words[at].isspace() and is_changed[at - 1] and is_changed[at + 1]:
             is_changed[at] = True
     return [
@@ -288,7 +288,7 @@ def _row(row: Row, *, width: int, side: int | None = None) -> str:
     return f'<span class="line {row.line.kind}"><span class="number">{number}</span>{row.html}\n</span>'
 
 
-def _gaps(lines: list[PatchLine], *, is_whole: bool) -> dict[int, Gap]:
+def _gaps(lines: list[PatchLine], *, is_complete: bool) -> dict[int, Gap]:
     """Return the hidden lines before each hunk by its index, and those after the last line."""
     gaps: dict[int, Gap] = {}
     start = 1  # the first hidden line
@@ -307,7 +307,7 @@ def _gaps(lines: list[PatchLine], *, is_whole: bool) -> dict[int, Gap]:
         if line.kind == "add":
             shift -= 1
     after = [line.kind for line in lines[-_CONTEXT:]]
-    if is_whole and after == ["same"] * _CONTEXT:
+    if is_complete and after == ["same"] * _CONTEXT:
         gaps[len(lines)] = Gap(start, 0, shift)
     return gaps
 
