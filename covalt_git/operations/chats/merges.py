@@ -278,7 +278,9 @@ def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
     with chat.scan_in_memory() as scan:
         conflicts = waiting_conflicts(chat, scan, request.text_of)
     stopped = _stopped(chat, request.text_of)
-    for conflict in (*conflicts, *(stopped.conflicts if stopped else ())):
+    unresolved: list[Conflict | WaitingConflict] = [*conflicts]
+    unresolved += stopped.conflicts if stopped else ()
+    for conflict in unresolved:
         if conflict.text is not None:
             _check_reading(context, filter(None, (conflict.path, conflict.saved_as)))
     return ConflictList(conflicts=conflicts, stopped=stopped)
