@@ -1,5 +1,7 @@
 """Differences: changed words of paired lines, lines that are hidden, and files that are folded."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -92,7 +94,7 @@ def test_hidden_lines_complete_a_patch_to_the_whole_file(data: st.DataObject) ->
         gaps.clear()
         rows = Fragment(page.excerpt("x", lines, gap, way))
         assert rows.others == []
-        numbers = [int(text.split("line ")[1]) for text in rows.text.split("\n") if "line " in text]
+        numbers = [int(number) for number in re.findall(r"line (\d+)$", rows.text, re.MULTILINE)]
         assert len(numbers) <= differences.MORE_LINES
         shown += numbers
         if not gaps:
