@@ -50,7 +50,8 @@ def test_no_chosen_name_is_taken_for_an_id(
 
         if digits == 40:
             assert resolve(chat, name) == good
-            assert world.project().chat_index().resolve(chat, name) == good
+            with world.project().chat_index() as index:
+                assert index.resolve(chat, name) == good
         else:
             with pytest.raises(CovaltError) as refused:
                 resolve(chat, name)
