@@ -12,11 +12,11 @@ import os
 import posixpath
 import re
 import shlex
-import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.text import display
+from covalt_git.text.normal_form import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -149,7 +149,7 @@ def collisions(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of paths that are one path on systems that ignore case or Unicode normalization."""
     seen: dict[str, str] = {}
     for path in paths:
-        first = seen.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
+        first = seen.setdefault(normalized("NFC", path).casefold(), path)
         if first != path:
             yield first, path
 
@@ -163,7 +163,7 @@ def _is_git_directory(name: str) -> bool:
 
 def _readings(name: str) -> Iterator[str]:
     """Yield the names that HFS+ and NTFS would use instead, also those between backslashes."""
-    visible = re.sub(_HFS_IGNORED, "", unicodedata.normalize("NFC", name)).casefold()
+    visible = re.sub(_HFS_IGNORED, "", normalized("NFC", name)).casefold()
     yield visible
     # A backslash separates names on Windows.
     for element in visible.split("\\"):
@@ -193,6 +193,6 @@ def _portability(name: str) -> Verdict:
         return Verdict("unportable", "its name is a device on Windows")
     if _has_invisible(name):
         return Verdict("unportable", "its name contains an invisible character")
-    if unicodedata.normalize("NFC", name) != name:
+    if normalized("NFC", name) != name:
         return Verdict("unportable", "its name is not in the composed Unicode form")
     return GOOD

@@ -9,12 +9,12 @@ import contextlib
 import os
 import shlex
 import stat
-import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
 from covalt_git.system.checkouts import GIT, checkouts_around
+from covalt_git.text.normal_form import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,7 +204,7 @@ class _Place:
 
 
 def _folded(path: bytes) -> str:
-    return unicodedata.normalize("NFC", os.fsdecode(path)).casefold()
+    return normalized("NFC", os.fsdecode(path)).casefold()
 
 
 def _has_entry(content: bytes, path: bytes) -> bool:

@@ -6,7 +6,6 @@ import errno
 import mimetypes
 import re
 import stat
-import unicodedata
 from email.message import Message
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
@@ -15,6 +14,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.file_edits import uploads
 from covalt_git.git_store.objects import FILE
 from covalt_git.paths import check_element, check_path
+from covalt_git.text.normal_form import normalized
 from covalt_git.workspaces.folders import Folder, create
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def file_name(disposition: str, url: str, media_type: str) -> str:
 def _harmless(name: str) -> str:
     # The server chooses the name: it can be a path out of the workspace, also of Windows, or `.git`.
     last = re.split(r"[/\\]", name)[-1]
-    plain = unicodedata.normalize("NFC", re.sub(_NOT_PORTABLE, "_", last)).strip(" .")
+    plain = normalized("NFC", re.sub(_NOT_PORTABLE, "_", last)).strip(" .")
     stem, dot, ending = plain.rpartition(".")
     if len(plain) > _MAX_NAME:
         plain = (stem or plain)[: _MAX_NAME - len(ending) - 1] + dot + ending[:_MAX_NAME]

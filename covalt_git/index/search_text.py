@@ -7,8 +7,9 @@ as ``camelCase``, and removes stop words from queries.
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import TYPE_CHECKING, Any
+
+from covalt_git.text.normal_form import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,7 @@ def _add_spaces(text: str) -> str:
     """Insert spaces into ``camelCase``, and between overlapping pairs of Han and kana."""
     # FTS5 does not split Han and kana: a sentence would be a single word, which no query has.  NFKC makes letters of
     # full and half width equal.
-    split = _INNER_CAPITAL.sub(" ", unicodedata.normalize("NFKC", text))
+    split = _INNER_CAPITAL.sub(" ", normalized("NFKC", text))
     return _UNSPACED.sub(lambda run: f" {_pairs(run[0])} ", split)
 
 

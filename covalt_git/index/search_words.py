@@ -14,6 +14,8 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.text.normal_form import normalized
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -36,6 +38,9 @@ _ASCII_WORD = re.compile(rf"([0-9a-z]{{1,{_MOST_LETTERS}}})[0-9a-z]*")
 _WORD = re.compile(
     rf"[^\W_{_UNSPACED}](?:[^\W_{_UNSPACED}]|[\u0300-\u036f])*|(?![\W_])[{_UNSPACED}]"
 )
+_MARK = re.compile("[\u0300-\u0344\u0346-\u036f\uff9e\uff9f]+")
+"""Marks, which do not count; without U+0345, which is a letter without case."""
+
 _ASCII_SIGN = re.compile(r"[\x00-\x2f\x3a-\x60\x7b-\x7f]")
 _QUERY_PART = re.compile(r'"([^"]*)("?)|([^\s"]+)')
 
@@ -106,8 +111,7 @@ def excerpt(query: Query, text: str) -> tuple[MarkedText, ...]:
 
     It has no line breaks.  A text without the phrase is cut after its beginning.
     """
-    at = min((_position(text, *part) for part in _parts(query)), default=len(text))
-    at = 0 if at == len(text) else at
+    at = _position(query, text)
     start = 0 if at <= _BEFORE else text.find(" ", at - _BEFORE, at) + 1 or at - _BEFORE
     end = min(len(text), at + _AFTER)
     parts: list[MarkedText] = [MarkedText("… ", False)] if start else []
@@ -145,22 +149,36 @@ def _is_phrase(some: Sequence[str], phrase: tuple[str, ...], *, is_open: bool) -
     return some[-1].startswith(phrase[-1]) if is_open else some[-1] == phrase[-1]
 
 
-def _position(text: str, phrase: tuple[str, ...], is_open: bool) -> int:  # noqa: FBT001 - of a pair
-    """Return the position of the first phrase in a text, or the length of the text."""
+def _position(query: Query, text: str) -> int:
+    """Return the position of the first phrase of a query in a text, or 0."""
     if text.isascii():
-        # By one expression: the words of a large file, one by one, take longer than the search in the index.
-        pattern = "[^0-9a-z]+".join(map(re.escape, phrase)) + ("" if is_open else "(?![0-9a-z])")
-        first = re.search(f"(?<![0-9a-z]){pattern}", text, re.IGNORECASE)
-        return len(text) if first is None else first.start()
-    some: list[tuple[str, int]] = []
-    for match in _WORD.finditer(text):
-        if folded := _folded(match[0]):
-            some = [*some[-len(phrase) + 1 :], (folded, match.start())][-len(phrase) :]
-            if len(some) == len(phrase) and _is_phrase(
-                [word for word, _ in some], phrase, is_open=is_open
-            ):
-                return some[0][1]
-    return len(text)
+        # By expressions: the words of a large file, one by one, take longer than the search in the index.
+        firsts = (_ascii_pattern(*part).search(text) for part in _parts(query))
+        return min((first.start() for first in firsts if first is not None), default=0)
+    # In one pass for all phrases: each word of a text is folded once.
+    places = [
+        (word, match.start()) for match in _WORD.finditer(text) if (word := _folded(match[0]))
+    ]
+    every = [word for word, _ in places]
+    firsts = tuple(phrase[0] for phrase in query.phrases)
+    phrases = set(query.phrases)
+    lengths = {len(phrase) for phrase in phrases}
+    for at, (word, start) in enumerate(places):
+        if word.startswith(firsts) and (
+            any(tuple(every[at : at + length]) in phrases for length in lengths)
+            or (query.is_open and _begins(every, at, query.phrases[-1]))
+        ):
+            return start
+    return 0
+
+
+def _begins(every: Sequence[str], at: int, phrase: tuple[str, ...]) -> bool:
+    return _is_phrase(every[at : at + len(phrase)], phrase, is_open=True)
+
+
+def _ascii_pattern(phrase: tuple[str, ...], is_open: bool) -> re.Pattern[str]:  # noqa: FBT001 - of a pair
+    separated = "[^0-9a-z]+".join(map(re.escape, phrase))
+    return re.compile(f"(?<![0-9a-z]){separated}{'' if is_open else '(?![0-9a-z])'}", re.IGNORECASE)
 
 
 def _is_marked(query: Query, word: str) -> bool:
@@ -174,12 +192,18 @@ def _remembered_words(text: str) -> list[str]:
     return words(text)
 
 
-@lru_cache(maxsize=1 << 16)
 def _folded(word: str) -> str:
     """Return a word without case and diacritics, cut after its last letter that counts."""
+    # Cut before the cache, whose keys would be large, and before normalization.
+    letters = word if word.isascii() else _MARK.sub("", word)
+    return _plain(letters[:_MOST_LETTERS])
+
+
+@lru_cache(maxsize=1 << 16)
+def _plain(word: str) -> str:
     if word.isascii():
-        return word.lower()[:_MOST_LETTERS]
-    split = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", word).casefold())
+        return word.lower()
+    split = normalized("NFKD", normalized("NFKD", word).casefold())
     letters = "".join(letter for letter in split if unicodedata.category(letter) != "Mn")
     return _ASCII_SIGN.sub("", letters.casefold())[:_MOST_LETTERS]
 

@@ -53,7 +53,14 @@ def put_call(connection: sqlite3.Connection, row: Row) -> None:
 
 def argument_text(args: str) -> str:
     """Return the searched text of a call's arguments, which are canonical JSON: a line for each value."""
-    return "\n".join(_lines(canonical_json.loads(args)))
+    lines: list[str] = []
+    size = 0
+    for line in _lines(canonical_json.loads(args)):
+        lines.append(line)
+        size += len(line) + 1
+        if size > MOST_TEXT:
+            break
+    return "\n".join(lines)[:MOST_TEXT]
 
 
 def _lines(value: Any, name: str = "") -> Iterator[str]:

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from covalt_git.errors import CovaltError
 from covalt_git.index.search_words import excerpt, is_match, parse
-from covalt_git.index.text_rows import argument_text
+from covalt_git.index.text_rows import MOST_TEXT, argument_text
 from covalt_git.models.calls import MAY_BE_SCRIPTS
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
@@ -249,7 +249,7 @@ class _Scope:
         branch: str | None = None,
         at: str | None = None,
     ) -> SearchHit:
-        parts = tuple(map(ExcerptPart.model_validate, excerpt(self.query, text)))
+        parts = tuple(map(ExcerptPart.model_validate, excerpt(self.query, text[:MOST_TEXT])))
         return SearchHit(
             kind=kind, id=hit_id, chat_id=chat_id, branch=branch, title=title, at=at, excerpt=parts
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import ConfigDict, Field
@@ -23,6 +22,7 @@ from covalt_git.operations.registry import (
     operation,
 )
 from covalt_git.operations.results import Change, Notes
+from covalt_git.text.normal_form import normalized
 from covalt_git.workspaces.chat import MovedError
 
 if TYPE_CHECKING:
@@ -358,4 +358,4 @@ def _upload(file: registry.RequestFile, below: str, *, portable: bool) -> NewFil
 
 def _upload_name(file: registry.RequestFile, *, portable: bool) -> str:
     """Return the name of an uploaded file; a portable one is normalized to NFC."""
-    return unicodedata.normalize("NFC", file.name) if portable else file.name
+    return normalized("NFC", file.name) if portable else file.name
