@@ -12,6 +12,7 @@ roles:
   restorer: {allow: ["workspace.*"], approve: ["workspace.*"]}
   both: {allow: ["workspace.*", "app-builder.*"], approve: ["workspace.*"]}
   limited: {allow: ["workspace.*", "app-builder.*"]}
+  here: {allow: ["workspace.*", "app-builder.*"], deny: ["workspace.checkout"], approve: ["workspace.*"]}
 approvals:
   - {pattern: "workspace.restore", require: true}
 """
@@ -86,3 +87,15 @@ def test_a_restore_is_refused_if_another_branch_is_active(called: tuple[Operatio
     refused = operate.error("restore_workspace", **request, on_branch="idea")
     assert (refused.code, refused.http_status) == ("moved", 409)
     assert operate("restore_workspace", **request, on_branch="main")["made"]
+
+
+def test_another_branch_needs_the_right_to_check_it_out(called: tuple[Operations, Any]) -> None:
+    operate, call = called
+    operate("create_branch", chat_id="new", name="idea")
+    (operate.root / "covalt.yaml").write_text(ROLES)
+    request = {"chat_id": "new", "call": call["id"]}
+    here = operate.as_role("here")
+    for dry_run in (True, False):
+        assert here.error("undo_call", **request, branch="idea", dry_run=dry_run).code == "forbidden"
+    assert operate.as_role("both")("undo_call", **request, branch="idea")["branch"] == "idea"
+    assert here("undo_call", **request, branch="main")["status"] == "undone"

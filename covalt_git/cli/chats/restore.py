@@ -79,7 +79,8 @@ def undo(
     Without CALL, uncommitted changes are committed and undone first.  Another undo goes one change further back.
     `chat redo` reverts the last undo.
 
-    With CALL, the files of this call become as they were before it, and later changes are kept.  If later changes are
+    With CALL, everything that changed in the workspace while the call ran becomes as it was before, also what you
+    wrote meanwhile.  Later changes are kept.  If later changes are
     in the same lines, the undo stops and shows them, and nothing changes.  Exits with 1 then.
 
     Example: covalt-git chat undo c1
@@ -159,6 +160,7 @@ def _print_undone(chat_id: str, result: CallUndone, *, dry_run: bool) -> None:
         output.say(f"resolve one:  {again} --resolve PATH=ours|theirs|union")
     elif dry_run:
         output.say(f"the call would be undone on {result.branch}", dim=True)
+        output.say("with everything that changed in the workspace while the call ran", dim=True)
     else:
         output.say(f"{_at(result)} on {result.branch}", dim=True)
 

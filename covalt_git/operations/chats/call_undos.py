@@ -83,8 +83,11 @@ class CallUndone(Result):
 def undo_call(context: Context, request: UndoCall) -> CallUndone:
     """Undo the changes of files by one call on a branch, in a new commit; later changes are kept.
 
+    The commit of a call has everything that changed in the workspace while the call ran, also what users wrote.
+
     It is a three-way merge.  If later changes are in the same lines and the request does not resolve this conflict,
     nothing changes: the ``status`` is ``conflicts``.  On the active branch, uncommitted changes are committed first.
+    Another branch needs the right to check it out.
     """
     chat = context.chat(request.chat_id)
     call = _call(context, chat, request.call)
@@ -95,11 +98,25 @@ def undo_call(context: Context, request: UndoCall) -> CallUndone:
         choices = {None: Choice(request.conflicts), **choices}
     if request.dry_run:
         with chat.scan_in_memory() as scan:
+            _require_branch(context, chat, request.branch)
             preview = call_undo.preview(chat, scan, call, request.branch, choices)
             return _undone(chat, call, preview, request.patches, WorkspaceNotes())
     with context.writing(chat) as writer:
+        _require_branch(context, chat, request.branch)
         outcome = call_undo.undo(writer, call, request.branch, choices)
     return _undone(chat, call, outcome, request.patches, writer.fresh_notes())
+
+
+def _require_branch(context: Context, chat: ChatStore, branch: str | None) -> None:
+    """Check that the role may check out a branch if it is not the active one.
+
+    Raises:
+        ForbiddenError: if it may not.
+    """
+    # Under the lock, since it depends on the active branch.  Otherwise the right to restore would change branches that
+    # the role may not check out.
+    if branch not in {None, chat.active_branch()}:
+        context.require_tool("workspace:checkout", {"branch": branch})
 
 
 def _call(context: Context, chat: ChatStore, name: str) -> WorkspaceManifest:

@@ -269,6 +269,7 @@ def test_a_call_is_undone_from_its_page_its_commit_and_its_row(visitor: Visitor,
 
     page = visitor.open(address)
     assert "Undo a call on main" in page.text
+    assert "everything that changed in the workspace while the call ran" in page.text
     assert "conflict" not in page.text
     assert folder(api) == {"a.txt": "ONE\ntwo\nthree\nfour\n"}
     page = visitor.send(page.form(address))
