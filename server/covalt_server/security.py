@@ -152,7 +152,7 @@ class Guard(NamedTuple):
         return None
 
     def sign_out(self) -> Response:
-        """Delete the cookies of a browser, and end its previews."""
+        """Delete the cookies of a browser, and end the previews of its session."""
         _end_session()
         answer = redirect("/", HTTPStatus.SEE_OTHER)
         answer.delete_cookie(self.cookie, httponly=True, samesite="Strict", path="/")
@@ -228,9 +228,7 @@ class Guard(NamedTuple):
         path = "/" + quote(request.path.lstrip("/\\"), safe="/:")
         answer = redirect(f"{path}?{urlencode(rest)}" if rest else path, 303)
         answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
-        # A browser that signs in for the first time must not end the keys of clients without a session, whose id is "".
-        if SESSION_ID in session:
-            _end_session()
+        _end_session()
         session[SESSION_ID] = secrets.token_hex(16)
         # The URL of this answer has the token, and so has its cookie.
         answer.headers["Cache-Control"] = "no-store"
@@ -238,8 +236,10 @@ class Guard(NamedTuple):
 
 
 def _end_session() -> None:
-    keys: PreviewKeys = current_app.config["COVALT_PREVIEWS"]
-    keys.end(session.get(SESSION_ID, ""))
+    # Without a session, this would end the keys of all clients that have none, whose id is "".
+    if SESSION_ID in session:
+        keys: PreviewKeys = current_app.config["COVALT_PREVIEWS"]
+        keys.end(session[SESSION_ID])
     session.clear()
 
 

@@ -159,6 +159,9 @@ def file(key: str, path: str) -> Response:
 def _answer(commit: PreviewedCommit, path: str) -> Response:
     # For each request, because the principal may have lost the chat since the key was created.
     chat = request_context.context().chat(commit.chat_id)
+    # Another chat can have the same id by now, and a clean-up can have deleted the commit.
+    if not chat.store.has(commit.manifest_id):
+        raise CovaltError("the chat does not have this commit any more", http_status=404)
     tree = chat.state(commit.manifest_id).tree
     entry = trees.find_entry(chat.store, tree, path.removesuffix("/"))
     if entry is not None and entry.mode == FOLDER:

@@ -232,6 +232,30 @@ def test_a_key_belongs_to_a_session_and_ends_when_it_signs_out(api: Api) -> None
     assert clients[1].get("/chats", base_url=HOME).status_code == 200
 
 
+def test_a_sign_out_without_a_session_ends_no_key(api: Api) -> None:
+    url = f"/preview/{key(api)}/"
+    client = api.app.test_client()
+
+    assert client.post("/sign-out", base_url=HOME, headers=BEARER).status_code == 303
+    assert ask(api, url).status_code == 200
+
+
+def test_the_key_of_a_chat_that_was_created_again_finds_no_file(api: Api) -> None:
+    api.post("create_chat", chat_id="again")
+    api.upload(("index.html", b"old"), chat_id="again")
+    url = f"/preview/{key(api, 'again')}/index.html"
+    assert ask(api, url).text == "old"
+
+    api.post("delete_chat", chat_id="again")
+    deleted = ask(api, url)
+    api.post("create_chat", chat_id="again")
+    created = ask(api, url)
+
+    for answer in (deleted, created):
+        assert (answer.status_code, answer.text) == (404, "Not Found\n")
+        assert answer.headers["Content-Security-Policy"].startswith("sandbox ")
+
+
 def test_a_new_sign_in_of_a_browser_ends_the_keys_of_the_last_one(api: Api) -> None:
     client = api.app.test_client()
     client.get("/", base_url=HOME, query_string={"token": TOKEN})
