@@ -381,3 +381,58 @@ def test_an_app_loads_its_own_files_and_has_nothing_else(api: Api, chromium: Bro
     }
     assert [path for path in own.paths if path.startswith("/preview/") and "/app" not in path] == []
     assert errors == []
+
+
+FIELD = """<!doctype html><input id="inside"><p id="typed"></p><script>
+inside.focus();
+document.body.dataset.loaded = "";
+document.onkeydown = (event) => { typed.textContent += event.key; };
+</script>"""
+THIEF = f"{FIELD}<script>setInterval(() => {{ focus(); inside.focus(); }}, 50);</script>"
+
+
+def test_a_frame_that_takes_the_keyboard_again_and_again_is_removed(
+    api: Api, chromium: Browser
+) -> None:
+    api.upload(("thief.html", THIEF.encode()))
+    with live(api.root) as own, chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(own.door)
+        page.goto(f"{own.url}/chats/c1?preview=thief.html")
+        box, frames = page.locator("#text"), page.locator(".preview-frame iframe")
+        page.frame_locator(".preview-frame iframe").locator("[data-loaded]").wait_for()
+        box.click()
+        expect(page.locator(".preview-frame")).to_contain_text("it took the keyboard")
+        expect(frames).to_have_count(0)
+        expect(box).to_be_focused()
+        page.keyboard.type("what the user types")
+        expect(box).to_have_value("what the user types")
+
+        page.get_by_role("button", name="Show it again").click()
+        expect(frames).to_have_count(1)
+        expect(page.frame_locator(".preview-frame iframe").locator("#typed")).to_have_text("")
+
+
+def test_a_frame_gets_the_keyboard_by_a_click_and_by_tab(api: Api, chromium: Browser) -> None:
+    api.upload(("field.html", FIELD.encode()))
+    with live(api.root) as own, chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(own.door)
+        page.goto(f"{own.url}/chats/c1?preview=field.html")
+        box = page.locator("#text")
+        inside = page.frame_locator(".preview-frame iframe").locator("#inside")
+        inside.click()
+        page.keyboard.type("by a click")
+        expect(inside).to_have_value("by a click")
+
+        box.click()
+        expect(box).to_be_focused()
+        for _ in range(99):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.tagName") == "IFRAME":
+                break
+        page.keyboard.press("Tab")
+        page.keyboard.press("Shift+Tab")
+        page.keyboard.press("End")
+        page.keyboard.type(", by Tab")
+        expect(inside).to_have_value("by a click, by Tab")
