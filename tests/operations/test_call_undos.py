@@ -96,6 +96,8 @@ def test_another_branch_needs_the_right_to_check_it_out(called: tuple[Operations
     request = {"chat_id": "new", "call": call["id"]}
     here = operate.as_role("here")
     for dry_run in (True, False):
-        assert here.error("undo_call", **request, branch="idea", dry_run=dry_run).code == "forbidden"
+        assert (
+            here.error("undo_call", **request, branch="idea", dry_run=dry_run).code == "forbidden"
+        )
     assert operate.as_role("both")("undo_call", **request, branch="idea")["branch"] == "idea"
     assert here("undo_call", **request, branch="main")["status"] == "undone"
