@@ -153,8 +153,8 @@ def _position(query: Query, text: str) -> int:
     """Return the position of the first phrase of a query in a text, or 0."""
     if text.isascii():
         # By expressions: the words of a large file, one by one, take longer than the search in the index.
-        firsts = (_ascii_pattern(*part).search(text) for part in _parts(query))
-        return min((first.start() for first in firsts if first is not None), default=0)
+        matches = (_ascii_pattern(*part).search(text) for part in _parts(query))
+        return min((first.start() for first in matches if first is not None), default=0)
     # In one pass for all phrases: each word of a text is folded once.
     places = [
         (word, match.start()) for match in _WORD.finditer(text) if (word := _folded(match[0]))

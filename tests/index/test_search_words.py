@@ -1,6 +1,7 @@
 """Words of texts and queries: equal letters in each form, and work that does not grow with the query."""
 
 import unicodedata
+from functools import partial
 
 from covalt_git.index.search_words import MarkedText, excerpt, parse, words
 from covalt_git.index.text_rows import MOST_TEXT, argument_text
@@ -35,7 +36,7 @@ def test_an_excerpt_begins_before_the_first_of_all_phrases() -> None:
 
 def test_the_text_of_arguments_ends_after_the_characters_that_are_searched() -> None:
     short, long = (canonical_json.dumps(["a"] * count).decode() for count in (200_000, 400_000))
-    works = [work_of(lambda args=args: argument_text(args)) for args in (short, long)]
+    works = [work_of(partial(argument_text, args)) for args in (short, long)]
 
     assert len(argument_text(short)) == MOST_TEXT
     assert works[0] == works[1]

@@ -3,6 +3,7 @@
 import itertools
 import unicodedata
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -50,7 +51,7 @@ def test_the_marks_of_a_hostile_text_are_bounded(
 ) -> None:
     runs = []
 
-    def counting(form: str, text: str) -> str:
+    def counting(form: Literal["NFC", "NFKC", "NFKD"], text: str) -> str:
         runs.append(longest_run(text))
         return NORMALIZE(form, text)
 
