@@ -296,8 +296,13 @@ class ScriptRun:
             if call.path == tool_paths.DESCRIBE:
                 described = tool_paths.describe(self._catalog(), call.arguments)
                 return self._answered(call, described, named=(described["path"],))
-            with self.engine.decisions.recording(call.path, call.arguments, parent=self.script.id):
+            try:
                 target = tool_paths.find(self._catalog(), call.path)
+            except CovaltError as error:
+                # Of the tool that the path means: a rule about `a-b.c` is not about the name `a_b.c`.
+                tool_id = tool_paths.recorded_id(self._catalog(), call.path)
+                self.engine.decisions.refused(error, tool_id, call.arguments, parent=self.script.id)
+                raise
             request = self._request(call, target)
             if not is_recorded(target.tool_id):
                 return self._make_unrecorded(chat, call, request, target)

@@ -80,6 +80,32 @@ def find(catalog: Catalog, path: str) -> Found:
     raise error
 
 
+def recorded_id(catalog: Catalog, path: str) -> str:
+    """Return the id under which a refused call of ``path`` is recorded: that of the tool, which may be hidden.
+
+    For a tool that does not exist, it is the path with the name of its toolset.
+    """
+    try:
+        with ToolQueries.open(catalog.root, catalog.config.workspace) as index:
+            index.sync_toolsets()
+            ids = sorted(tool.tool_id for tool in index.tools())
+    except IndexUnusableError:
+        ids = sorted(BUILTINS)
+    paths = {own.replace(":", ".", 1): own for own in ids}
+    if path in paths:
+        return paths[path]
+    key = path.replace("-", "_")
+    namespace, _, name = path.partition(".")
+    for own_path, own in paths.items():
+        if own_path.replace("-", "_") == key:
+            return own
+    for own_path in paths:
+        toolset = own_path.partition(".")[0]
+        if toolset.replace("-", "_") == namespace.replace("-", "_"):
+            return f"{toolset}.{name}"
+    return path
+
+
 def named_in(catalog: Catalog, script: JsonObject) -> tuple[str, ...]:
     """Return the paths of the tools that the source or the arguments of a script name, of those that the principal sees.
 

@@ -144,13 +144,36 @@ def test_a_refused_call_is_one_line_by_whatever_door_it_comes(
     (record,) = records(root)
 
     assert (record.decision, record.code, record.role) == (decision, code, "agent")
-    # A script names the tool in its own way.
-    assert record.tool_id.replace("_", "-") == tool_id.replace("_", "-")
+    assert record.tool_id == tool_id
     assert record.by == ("client:mcp" if door in MCP_DOORS else "local")
     assert record.args_digest == canonical_json.digest(args)
     pattern = "app-builder.write_file" if decision == "denied" else "summarize"
     assert pattern in " ".join(record.reasons)
     assert CANARY not in (root / "data" / "decisions.jsonl").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("door", "name"),
+    [
+        (by_script, "run_command"),
+        (by_script, "missing"),
+        (by_mcp_underscore, "run_command"),
+        (by_operation, "missing"),
+    ],
+)
+@pytest.mark.parametrize("allow", ["**", "app_builder.**"])
+def test_a_hidden_tool_is_recorded_by_its_id_and_its_rule(
+    root: Path, door: Door, name: str, allow: str
+) -> None:
+    """Also if the role may see a tool with the name that the script writes, and a name that no tool has."""
+    grants = f'allow: ["{allow}", "workspace.*"], deny: ["app-builder.{name}"]'
+    configure(root, POLICY.replace('allow: ["app-builder.*", "workspace.*"]', grants))
+    args = {"command": CANARY}
+    door(root, f"app-builder:{name}", args)
+    (record,) = records(root)
+
+    assert (record.tool_id, record.decision) == (f"app-builder:{name}", "hidden")
+    assert "app-builder" in " ".join(record.reasons)
 
 
 def test_an_asked_call_is_one_line_with_its_approval(root: Path) -> None:
