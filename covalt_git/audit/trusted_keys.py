@@ -52,7 +52,10 @@ class TrustedKeys(NamedTuple):
 
     def is_trusted(self, key: bytes, time: int) -> bool:
         """Return whether a key may sign at a time, in seconds since 1970."""
-        at = datetime.fromtimestamp(time, UTC)
+        try:
+            at = datetime.fromtimestamp(time, UTC)
+        except (OSError, OverflowError, ValueError):
+            return False  # no calendar has the time; git stores any number
         return any(_is_valid(signer, at) for signer in self.signers.get(key, ()))
 
 

@@ -66,6 +66,14 @@ class SshSignature(NamedTuple):
         return cls(key, namespace, hash_name, signature)
 
     @property
+    def armored(self) -> str:
+        """The text that ``ssh-keygen -Y sign`` writes for these fields, without the last line feed."""
+        fields = (self.key, self.namespace, b"", self.hash_name, self.signature)
+        text = base64.b64encode(_MAGIC + b"".join(map(_string, fields))).decode()
+        lines = [text[at : at + _LINE] for at in range(0, len(text), _LINE)]
+        return "\n".join(["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----"])
+
+    @property
     def fingerprint(self) -> str:
         """The fingerprint of the key, as ``ssh-keygen -l`` prints it."""
         return fingerprint(self.key)
@@ -143,11 +151,7 @@ class SigningKey(NamedTuple):
         """Return the armored signature of the content for a namespace."""
         signed = _signed(namespace, b"sha512", hashlib.sha512(content).digest())
         signature = _string(ED25519) + _string(self.private.sign(signed))
-        fields = (self.public, namespace, b"", b"sha512", signature)
-        text = base64.b64encode(_MAGIC + b"".join(map(_string, fields))).decode()
-        lines = [text[at : at + _LINE] for at in range(0, len(text), _LINE)]
-        armored = ["-----BEGIN SSH SIGNATURE-----", *lines, "-----END SSH SIGNATURE-----"]
-        return "\n".join(armored)
+        return SshSignature(self.public, namespace, b"sha512", signature).armored
 
     def __repr__(self) -> str:
         """Return the fingerprint, so that no log has the key."""
