@@ -5,9 +5,12 @@ What is checked of a commit that covalt-git made in this chat:
 - its bytes have its id, and its parents are commits that the store has;
 - its signature is valid and of a trusted key; without one, no commit before it is signed;
 - its record can be read, its trailers repeat it, and large values have their digests;
-- the arguments are those of its approval.
+- the arguments are those of its approval;
+- if it is signed, it names this chat, or one from which the chat was forked.
 
-Foreign commits are counted, not checked: what a push or an import brought counts for nothing anyway.
+Foreign commits are counted, not checked: what a push or an import brought counts for nothing anyway.  Which commits are
+foreign is in a list that anyone can write; so for a commit that is signed, or above a signed one, a signed statement
+must say it.
 """
 
 from __future__ import annotations
@@ -16,27 +19,22 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.audit.events import digest_of
-from covalt_git.credentials.ssh_signatures import SshSignature
+from covalt_git.audit.signed_commits import MisfitError, Statements, check_signature, trailers
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.graph import parents_first
-from covalt_git.git_store.objects import (
-    decode_commit,
-    is_object_id,
-    split_signature,
-)
+from covalt_git.git_store.objects import decode_commit, is_object_id
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import DELETED, HEADS
-from covalt_git.workspaces.commit_key import NAMESPACE
+from covalt_git.workspaces.commit_key import CHAT_TRAILER
 from covalt_git.workspaces.records import references
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from covalt_git.audit.signed_commits import IsTrusted
     from covalt_git.git_store.objects import CommitObject
     from covalt_git.models.calls import Approval
     from covalt_git.workspaces.chat import ChatStore
-
-    IsTrusted = Callable[[bytes, int], bool]
 
 
 class Misfit(NamedTuple):
@@ -54,10 +52,6 @@ class Verified(NamedTuple):
     unsigned: int = 0
     foreign: int = 0
     misfit: Misfit | None = None
-
-
-class _MisfitError(CovaltError):
-    """A commit, or the list of foreign commits, does not fit."""
 
 
 def verify_chat(chat: ChatStore, is_trusted: IsTrusted) -> Verified:
@@ -78,7 +72,9 @@ class _Verification:
         self.format = chat.store.object_format
         self.approvals: Mapping[str, Approval] = {}
         self.foreign: frozenset[str] = frozenset()
+        self.statements = Statements()
         self.after_signed: set[str] = set()
+        self.after_named: set[str] = set()
         self.first_signed_at = ""
         self.verified = Verified()
 
@@ -95,7 +91,9 @@ class _Verification:
             except CovaltError as error:
                 return self._misfit(oid, error.message)
             waiting += parents[oid]
+        self._check_substitutes()
         self._read_foreign()
+        self.statements = Statements.read(chat.store, chat.id, parents, self.is_trusted)
         self.approvals = {approval.execution_id: approval for approval in chat.approvals()}
         unsigned: list[tuple[str, str]] = []
         for oid in parents_first(parents):
@@ -111,7 +109,17 @@ class _Verification:
             return self._misfit(
                 min(late)[1], "it is not signed, and earlier commits of the chat are"
             )
+        if self.statements.problem:
+            return self.verified._replace(misfit=Misfit("", self.statements.problem))
         return self.verified
+
+    def _check_substitutes(self) -> None:
+        """Check that git shows the commits which are checked here, and not others in their place."""
+        store = self.chat.store
+        substitutes = store.ref_names("refs/replace/")
+        substitutes += [name for name in ("info/grafts", "shallow") if (store.path / name).exists()]
+        if substitutes:
+            raise MisfitError(f"{substitutes[0]} of its store lets git show another history")
 
     def _misfit(self, oid: str, why: str) -> Verified:
         record_id = None
@@ -125,7 +133,7 @@ class _Verification:
         try:
             return content, decode_commit(content)
         except ValueError as error:
-            raise _MisfitError(f"it is damaged: {error}") from None
+            raise MisfitError(f"it is damaged: {error}") from None
 
     def _read_foreign(self) -> None:
         at = self.chat.store.read_ref(commits.FOREIGN)
@@ -133,7 +141,7 @@ class _Verification:
         listed = text.decode("ascii", "replace").splitlines()
         as_written = "".join(f"{oid}\n" for oid in sorted({*listed})).encode()
         if text != as_written or not all(map(is_object_id, listed)):
-            raise _MisfitError(f"the list of foreign commits, {commits.FOREIGN}, was altered")
+            raise MisfitError(f"the list of foreign commits, {commits.FOREIGN}, was altered")
         self.foreign = frozenset(listed)
 
     def _check(self, oid: str, parents: tuple[str, ...]) -> str | None:
@@ -142,44 +150,68 @@ class _Verification:
         after_signed = not self.after_signed.isdisjoint(parents)
         if after_signed:
             self.after_signed.add(oid)
+        after_named = not self.after_named.isdisjoint(parents)
+        if after_named:
+            self.after_named.add(oid)
         # A commit by git alone does not look like a record; it is never in the list, and counts as foreign.
-        if oid in self.foreign or not commits.looks_like_record(commit.message):
-            self.verified = self.verified._replace(foreign=self.verified.foreign + 1)
-            return None
-        payload, armored = split_signature(content, self.format)
-        if armored:
-            self._check_signature(payload, armored, commit.time)
+        if not commits.looks_like_record(commit.message):
+            return self._count_foreign()
+        if oid in self.statements.foreign:
+            if oid not in self.foreign:
+                raise MisfitError("it was pushed, and is not in the list of foreign commits")
+            return self._count_foreign()
+        if oid in self.foreign:
+            self._check_unstated(content, after_signed=after_signed)
+            return self._count_foreign()
+        is_signed = check_signature(content, self.format, self.is_trusted)
+        if is_signed:
             self.after_signed.add(oid)
+            self._check_chat(oid, commit.message, after_named=after_named)
         elif after_signed:
-            raise _MisfitError(
+            raise MisfitError(
                 "it is not signed, and a commit before it is; if it was pushed, it is not in the list of foreign commits"
             )
-        at = self._check_record(oid, commit, is_signed=bool(armored))
-        if not armored:
+        at = self._check_record(oid, commit, is_signed=is_signed)
+        if not is_signed:
             self.verified = self.verified._replace(unsigned=self.verified.unsigned + 1)
             return at
         self.verified = self.verified._replace(signed=self.verified.signed + 1)
         self.first_signed_at = min(self.first_signed_at or at, at)
         return None
 
-    def _check_signature(self, payload: bytes, armored: bytes, time: int) -> None:
-        signature = SshSignature.parse(armored)
-        if signature is None:
-            raise _MisfitError("its signature is malformed, or not one of SSH")
-        if not signature.is_valid(payload, NAMESPACE.encode()):
-            raise _MisfitError(
-                f"its content does not match its signature by the key {signature.fingerprint}"
-            )
-        if not self.is_trusted(signature.key, time):
-            raise _MisfitError(
-                f"it is signed with the key {signature.fingerprint}, which is not trusted"
-            )
+    def _count_foreign(self) -> None:
+        self.verified = self.verified._replace(foreign=self.verified.foreign + 1)
+
+    def _check_unstated(self, content: bytes, *, after_signed: bool) -> None:
+        """Check a commit that only the list calls foreign: who has no key can add any commit to the list."""
+        stated = (
+            "and no signed statement says that it is foreign, as the list of foreign commits does"
+        )
+        if after_signed:
+            raise MisfitError(f"a commit before it is signed, {stated}")
+        is_signed = False
+        with suppress(MisfitError):  # what another key signed, or was changed, is not of this chat
+            is_signed = check_signature(content, self.format, self.is_trusted)
+        if is_signed:
+            raise MisfitError(f"it is signed, {stated}")
+
+    def _check_chat(self, oid: str, message: str, *, after_named: bool) -> None:
+        """Check that a signed commit is of this chat, or of one from which the chat was forked."""
+        chat_id = trailers(message).get(CHAT_TRAILER)
+        if chat_id is None:
+            # Commits that name no chat are older than all that do.
+            if after_named:
+                raise MisfitError("it names no chat, and a commit before it does")
+            return
+        self.after_named.add(oid)
+        if oid not in self.statements.commits.get(chat_id, ()):
+            raise MisfitError(f"it was made in the chat {chat_id!r}, and signed there")
 
     def _check_record(self, oid: str, commit: CommitObject, *, is_signed: bool) -> str:
         """Check the record of a commit of this chat; return its time."""
         manifest = self.chat.outline(oid)
         if manifest.source == "push":
-            raise _MisfitError(
+            raise MisfitError(
                 "its record cannot be read, and it is not in the list of foreign commits"
             )
         for reference in references(commit.message):
@@ -188,23 +220,18 @@ class _Verification:
             )  # raises an error if the bytes are missing or others
         record = manifest.record
         call = record.call
-        written = _trailers(commit.message)
+        written = trailers(commit.message)
         expected = {"Covalt-Source-Ref": record.id}
         if call is not None:
             toolset = " ".join(call.toolset.model_dump().values())
             expected |= {"Covalt-Status": call.status, "Covalt-Toolset": commits.one_line(toolset)}
         for name, value in expected.items():
             if written.get(name) != value:
-                raise _MisfitError(f"its trailer {name} differs from its record")
+                raise MisfitError(f"its trailer {name} differs from its record")
         approval = call and call.execution_id and self.approvals.get(call.execution_id)
         if call and approval:
             reviewed = (approval.call_id, approval.tool_id, approval.args_digest)
             if reviewed != (record.id, call.tool_id, digest_of(call.args)):
-                raise _MisfitError("its arguments are not those of its approval")
+                raise MisfitError("its arguments are not those of its approval")
         # An unsigned call may have begun before the key was configured, and ended after that.
         return record.at if call is None or is_signed else call.started_at
-
-
-def _trailers(message: str) -> dict[str, str]:
-    footer = message.rpartition("\n\n")[2]
-    return dict(line.split(": ", 1) for line in footer.splitlines() if ": " in line)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from covalt_git.models.chats import Origin
 from covalt_git.workspaces import commits, records
 from covalt_git.workspaces.chat import HEADS, AboutChat, existing
+from covalt_git.workspaces.commit_key import FORK_OF, STATEMENTS, add_statement
 
 if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
@@ -38,6 +39,7 @@ def fork(
         BadNameError: when the id is not valid.
     """
     source = writer.chat
+    key = source.signing_key
     if chat_id is not None:
         chats.check_free(chat_id)  # before uncommitted changes are committed
     if at is None:
@@ -46,9 +48,10 @@ def fork(
     else:
         head, active = at, f"{HEADS}main"
         refs = {active: at}
+    tips = {*refs.values()}
     # With the list of foreign commits: the fork must not believe a record that its origin does not believe
     # (test_a_fork_does_not_believe_what_its_origin_did_not).
-    refs |= existing(source.store, records.REF, commits.FOREIGN)
+    refs |= existing(source.store, records.REF, commits.FOREIGN, STATEMENTS)
     about = AboutChat(
         id="",
         title=source.card().title if title is None else title,
@@ -60,5 +63,10 @@ def fork(
         for ref, oid in refs.items():
             store.swap_ref(ref, None, oid)
         store.set_head(active)
-        chat_id = chats.place(store, about, wanted=chat_id)
+        chat_id = chats.place(
+            store,
+            about,
+            wanted=chat_id,
+            finish=lambda own_id: add_statement(store, key, own_id, FORK_OF + source.id, tips),
+        )
     return chats.open(chat_id)

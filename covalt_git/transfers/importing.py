@@ -21,6 +21,7 @@ from covalt_git.names import BadNameError, check_branch
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import commits, records
 from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, existing, read_stored
+from covalt_git.workspaces.commit_key import FOREIGN_COMMITS, add_statement, signing_key
 from covalt_git.workspaces.rules import why_not_stored
 from covalt_git.workspaces.trees import changed_paths
 
@@ -143,7 +144,16 @@ def _bring_in(
         about = description or AboutChat(id="", created_at=commits.now())
         about = about if title is None else about.model_copy(update={"title": title})
         was = None if description is None else description.id
-        final = chats.place(store, about, wanted=chat_id, preferred=was)
+        key = signing_key(chats.config) if admitted.lookalikes else None
+        final = chats.place(
+            store,
+            about,
+            wanted=chat_id,
+            preferred=was,
+            finish=lambda own_id: add_statement(
+                store, key, own_id, FOREIGN_COMMITS, admitted.lookalikes
+            ),
+        )
     return ImportedChat(
         chat_id=final,
         was=was,

@@ -24,6 +24,7 @@ from covalt_git.names import LOCAL_USER
 from covalt_git.transfers.admission import admit
 from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ABOUT, DELETED, HEADS, MovedError, existing
+from covalt_git.workspaces.commit_key import FOREIGN_COMMITS, add_statement
 from covalt_git.workspaces.records import REF as RECORDS
 from covalt_git.workspaces.writing import writing
 
@@ -219,7 +220,10 @@ def _list_foreign(chat: ChatStore, lookalikes: set[str]) -> None:
         # (test_what_a_killed_push_left_in_the_store_is_foreign). What a branch has is the chat's own, also if
         # it is pushed back (test_own_commits_that_are_pushed_back_are_ours).
         tips = *chat.store.refs(HEADS).values(), *chat.store.refs(DELETED).values()
-        chat.foreign.add(lookalikes - chat.above(*tips).keys())
+        foreign = lookalikes - chat.above(*tips).keys()
+        if foreign:
+            add_statement(chat.store, chat.signing_key, chat.id, FOREIGN_COMMITS, foreign)
+            chat.foreign.add(foreign)
 
 
 def _move_branch(writer: Writer, command: Command) -> None:

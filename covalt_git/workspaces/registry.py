@@ -235,10 +235,12 @@ class Chats:
         *,
         wanted: str | None,
         preferred: str | None = None,
+        finish: Callable[[str], None] = lambda _: None,
     ) -> str:
         """Describe a created chat in its store, rename its folder to its id, and return the id.
 
-        The id is ``wanted``, else ``preferred`` if it is available, else the next of ``c1``, ``c2``, ...
+        The id is ``wanted``, else ``preferred`` if it is available, else the next of ``c1``, ``c2``, ...  ``finish`` is
+        called with it, and can still change the store.
 
         Raises:
             ChatExistsError: when the id ``wanted`` exists.
@@ -254,6 +256,7 @@ class Chats:
             ids = itertools.chain(filter(is_id, filter(None, [preferred])), numbered)
             chat_id = wanted or next(free for free in ids if id_key(free) not in taken)
             write_about(store, about.model_copy(update={"id": chat_id}))
+            finish(chat_id)
             # The rename publishes the chat: after a power cut, a chat with its name must have its content.
             if self.config.durability == "full":
                 fsync_tree(folder)

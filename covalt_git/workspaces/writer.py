@@ -263,7 +263,7 @@ class Writer:
         # The record's large fields before the commit that refers to them; the flush makes all of it durable
         # before any ref moves.
         chat.records.save()
-        oid = store.write_commit(signed(commit, chat.signing_key))
+        oid = store.write_commit(signed(commit, chat.signing_key, chat.id))
         store.flush()
         return oid
 

@@ -15,15 +15,17 @@ from covalt_git.audit.verification import Verified, verify_chat
 from covalt_git.credentials.ssh_signatures import SigningKey
 from covalt_git.git_store.objects import split_signature
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.transfers.importing import import_path
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import APPROVALS, put_stored
+from covalt_git.workspaces.commit_key import FOREIGN_COMMITS, STATEMENTS, add_statement
 from tests.calls.conftest import World, make_world
 from tests.examples import examples
 from tests.operations_client import Operations
 from tests.security.test_foreign_commits import Eve, forged, head
 from tests.ssh_keys import Key, make_key
 from tests.workspaces import old_chats
-from tests.workspaces.stores import git, open_chats
+from tests.workspaces.stores import export_to, git, open_chats
 
 LARGE = "x" * 20_000
 UNSIGNED, SIGNED = 2, 6
@@ -42,14 +44,40 @@ class History(NamedTuple):
         shutil.copytree(self.world.root, folder / "project", symlinks=True)
         return self._replace(world=World(folder / "project"))
 
-    def verify(self, key: Key | None = None) -> Verified:
+    def verify(self, key: Key | None = None, chat_id: str = "c1") -> Verified:
         keys = TrustedKeys.parse([(key or self.key).allowed()])
-        with self.world.project().chats.as_left("c1") as chat:
+        with self.world.project().chats.as_left(chat_id) as chat:
             return verify_chat(chat, keys.is_trusted)
 
     def content(self, oid: str) -> bytes:
         with self.world.project().chats.as_left("c1") as chat:
             return chat.store.read_content(oid, b"commit")
+
+    def add(self, content: bytes, kind: str = "commit") -> str:
+        """Add an object to the store as it is; return its id."""
+        argv = ("hash-object", "-t", kind, "--literally", "-w", "--stdin")
+        return git(self.world.store, *argv, given=content).strip()
+
+    def move(self, ref: str, oid: str) -> None:
+        git(self.world.store, "update-ref", ref, oid)
+
+    def list_foreign(self, *oids: str) -> None:
+        """Add commits to the list of foreign commits, without the key."""
+        listed = git(self.world.store, "cat-file", "blob", commits.FOREIGN).split()
+        text = "".join(f"{oid}\n" for oid in sorted({*listed, *oids}))
+        self.move(commits.FOREIGN, self.add(text.encode(), "blob"))
+
+    def state(self, key: Key, *oids: str, chat_id: str = "c1") -> None:
+        """Add a statement, signed with a key, that commits are foreign; list them so too."""
+        with self.world.project().chats.open("c1") as chat:
+            add_statement(chat.store, SigningKey.read(key.file), chat_id, FOREIGN_COMMITS, oids)
+        self.list_foreign(*oids)
+
+    def signed(self, payload: bytes) -> bytes:
+        """Return a commit as the owner of the key signs it."""
+        head, end, message = payload.partition(b"\n\n")
+        armored = SigningKey.read(self.key.file).sign(payload, b"git").replace("\n", "\n ")
+        return head + b"\ngpgsig " + armored.encode() + end + message
 
     def rewrite(self, target: str, change: Callable[[bytes], bytes]) -> list[str]:
         """Change a commit, and rebuild those above it as they were; return the ids of the new branch, oldest first."""
@@ -60,9 +88,7 @@ class History(NamedTuple):
                 content = change(content)
             for old, new in rebuilt.items():
                 content = content.replace(b"parent %b" % old.encode(), b"parent %b" % new.encode())
-            store = self.world.store
-            argv = ("hash-object", "-t", "commit", "-w", "--stdin")
-            rebuilt[oid] = git(store, *argv, given=content).strip()
+            rebuilt[oid] = self.add(content)
         git(self.world.store, "update-ref", "refs/heads/main", rebuilt[self.oids[-1]])
         return [*rebuilt.values()]
 
@@ -85,6 +111,8 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     eve.push(eve.commit(forged(world), head(world)), "main")
     world.call("add", text="e")
     oids = tuple(manifest.id for manifest in world.log())
+    Operations(world.root)("create_chat", chat_id="c2")
+    world.call("add", chat_id="c2", text="of another chat")
     return History(world, key, make_key(folder, "other"), oids)
 
 
@@ -312,3 +340,149 @@ def test_keys_are_trusted_only_at_the_times_of_their_lines(history: History) -> 
     assert not counts('valid-before="20200101"')
     assert not counts('valid-after="29990101"')
     assert not counts("cert-authority")
+
+
+def fetch_other_chat(copy: History) -> str:
+    """Bring the commits of the chat c2 into the store of c1, as a program can; return the newest one."""
+    store = copy.world.store
+    other = store.parents[1] / "c2" / "store.git"
+    git(store, "fetch", "-q", str(other), "refs/heads/main")
+    return git(store, "rev-parse", "FETCH_HEAD").strip()
+
+
+def with_short_lines(content: bytes) -> bytes:
+    """Break the base64 of the signature elsewhere."""
+    return re.sub(rb"(BEGIN SSH SIGNATURE-----\n .{7})", rb"\1\n ", content, count=1)
+
+
+def with_early_signature(content: bytes) -> bytes:
+    """Move the signature above the author; its content stays the same."""
+    return re.sub(
+        rb"(author .*\ncommitter .*\n)(gpgsig (?:.*\n )+.*\n)", rb"\2\1", content, count=1
+    )
+
+
+def with_distant_time(content: bytes) -> bytes:
+    return re.sub(rb"> [0-9]+ \+0000", b"> 100000000000000 +0000", content)
+
+
+def forge(copy: History, branch: str = "main") -> str:
+    """Put an unsigned call that never happened on a branch, on a new one without commits below it; return its id."""
+    content = with_other_message(without_signature(copy.content(copy.oids[-1])))
+    if branch != "main":
+        content = re.sub(rb"parent \w+\n", b"", content)
+    oid = copy.add(content)
+    copy.move(f"refs/heads/{branch}", oid)
+    return oid
+
+
+def move_tip(copy: History, content: bytes) -> None:
+    assert content != copy.content(copy.oids[-1])
+    copy.move("refs/heads/main", copy.add(content))
+
+
+def strip_and_list_all(copy: History) -> None:
+    """Leave one signed commit, the first, so that there is something which the key proves."""
+    tip = copy.rewrite(copy.oids[UNSIGNED + 1], without_signature)
+    copy.list_foreign(*tip[UNSIGNED + 1 :])
+
+
+def swap_order(copy: History) -> None:
+    """Exchange two signed commits below the newest one."""
+    third, fourth = copy.oids[3], copy.oids[4]
+    below = copy.oids[2]
+    upper = copy.add(copy.content(fourth).replace(third.encode(), below.encode()))
+    lower = copy.add(copy.content(third).replace(below.encode(), upper.encode()))
+    copy.move("refs/heads/main", lower)
+
+
+def unsigned_statement(copy: History) -> None:
+    copy.state(copy.key, copy.oids[-1])
+    content = copy.content(git(copy.world.store, "rev-parse", STATEMENTS).strip())
+    copy.move(STATEMENTS, copy.add(without_signature(content)))
+
+
+CHANGES: dict[str, Callable[[History], object]] = {
+    "the newest call is listed as foreign": lambda copy: copy.list_foreign(copy.oids[-1]),
+    "all calls are listed as foreign": lambda copy: copy.list_foreign(*copy.oids),
+    "a forged call is listed as foreign": lambda copy: copy.list_foreign(forge(copy)),
+    "calls without their signatures are listed as foreign": strip_and_list_all,
+    "a forged call is above all": forge,
+    "a forged call is on its own branch": lambda copy: forge(copy, "b"),
+    "another key states that a call is foreign": lambda copy: copy.state(copy.other, copy.oids[-1]),
+    "a statement of another chat is used": lambda copy: copy.state(
+        copy.key, copy.oids[-1], chat_id="c2"
+    ),
+    "a statement is not signed": unsigned_statement,
+    "the statements are removed": lambda copy: git(
+        copy.world.store, "update-ref", "-d", STATEMENTS
+    ),
+    "a call is in place of the statements": lambda copy: copy.move(STATEMENTS, copy.oids[-1]),
+    "the list of foreign commits is removed": lambda copy: git(
+        copy.world.store, "update-ref", "-d", commits.FOREIGN
+    ),
+    "a branch is that of another chat": lambda copy: copy.move(
+        "refs/heads/main", fetch_other_chat(copy)
+    ),
+    "a further branch is that of another chat": lambda copy: copy.move(
+        "refs/heads/b", fetch_other_chat(copy)
+    ),
+    "a deleted branch is that of another chat": lambda copy: copy.move(
+        "refs/covalt/deleted/01a1fa2f-f10e-7c3c-9d5e-0a7a54a3c7a1/b", fetch_other_chat(copy)
+    ),
+    "two calls are exchanged": swap_order,
+    "the signature has other line breaks": lambda copy: move_tip(
+        copy, with_short_lines(copy.content(copy.oids[-1]))
+    ),
+    "the signature is at another place": lambda copy: move_tip(
+        copy, with_early_signature(copy.content(copy.oids[-1]))
+    ),
+    "the time is in no calendar": lambda copy: move_tip(
+        copy, copy.signed(with_distant_time(without_signature(copy.content(copy.oids[-1]))))
+    ),
+    "git shows another commit in place of one": lambda copy: copy.move(
+        f"refs/replace/{copy.oids[-1]}", copy.oids[3]
+    ),
+    "a signed commit that names no chat is above one that does": lambda copy: move_tip(
+        copy,
+        copy.signed(
+            without_signature(copy.content(copy.oids[-1])).replace(b"Covalt-Chat: c1\n", b"")
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_one_change_of_a_signed_store_is_found(
+    history: History, tmp_path: Path, change: str
+) -> None:
+    copy = history.copy(tmp_path)
+    CHANGES[change](copy)
+    assert copy.verify().misfit is not None
+    # The others are still checked.
+    assert copy.verify(chat_id="c2").misfit is None
+
+
+def test_forks_and_imports_of_signed_chats_fit(history: History, tmp_path: Path) -> None:
+    copy = history.copy(tmp_path)
+    operate = Operations(copy.world.root)
+    operate("fork_chat", chat_id="c1", new_chat_id="f1")
+    copy.world.call("add", chat_id="f1", text="of the fork")
+    operate("fork_chat", chat_id="f1", new_chat_id="f2")
+    copy.world.call("add", chat_id="f2", text="of the fork's fork")
+    with copy.world.project().chats.open("f2") as chat:
+        export_to(chat, tmp_path / "f2.bundle")
+    imported = import_path(copy.world.project().chats, tmp_path / "f2.bundle")
+    copy.world.call("add", chat_id=imported.chat_id, text="of the import")
+
+    assert copy.verify(chat_id="f1") == Verified(SIGNED + 1, UNSIGNED, 1)
+    assert copy.verify(chat_id="f2") == Verified(SIGNED + 2, UNSIGNED, 1)
+    assert copy.verify(chat_id=imported.chat_id) == Verified(1, 0, SIGNED + 2 + UNSIGNED + 1)
+
+    # A call that the origin made after the fork is not one of the fork.
+    copy.world.call("add", text="later")
+    store = copy.world.store.parents[1] / "f2" / "store.git"
+    git(store, "fetch", "-q", str(copy.world.store), "refs/heads/main:refs/heads/b")
+    misfit = copy.verify(chat_id="f2").misfit
+    assert misfit is not None
+    assert misfit.commit == head(copy.world)
