@@ -91,8 +91,8 @@ class Statements(NamedTuple):
     ) -> Statements:
         """Read and check the statements of a chat; ``parents`` has all commits of its branches."""
         statements, problem = _read(store, is_trusted)
-        made: defaultdict[str, set[str]] = defaultdict(set)
-        made[chat_id] = {*parents}
+        reach: defaultdict[str, set[str]] = defaultdict(set)
+        reach[chat_id] = {*parents}
         waiting = [chat_id]
         for own_id in waiting:  # it grows until no origin has more commits
             for statement in statements:
@@ -100,18 +100,18 @@ class Statements(NamedTuple):
                     continue
                 origin = statement.subject.removeprefix(FORK_OF)
                 reached = ancestors(lambda oid: parents.get(oid, ()), statement.oids)
-                shared = made[own_id].intersection(reached)
-                if not made[origin].issuperset(shared):
-                    made[origin] |= shared
+                shared = reach[own_id].intersection(reached)
+                if not reach[origin].issuperset(shared):
+                    reach[origin] |= shared
                     waiting.append(origin)
         foreign = (
             oid
             for statement in statements
             if statement.subject == FOREIGN_COMMITS
             for oid in statement.oids
-            if oid in made[statement.chat_id]
+            if oid in reach[statement.chat_id]
         )
-        return cls(frozenset(foreign), made, problem)
+        return cls(frozenset(foreign), reach, problem)
 
 
 def _read(store: GitStore, is_trusted: IsTrusted) -> tuple[list[_Statement], str]:

@@ -154,15 +154,15 @@ class _Verification:
         if after_named:
             self.after_named.add(oid)
         # A commit by git alone does not look like a record; it is never in the list, and counts as foreign.
-        if not commits.looks_like_record(commit.message):
-            return self._count_foreign()
-        if oid in self.statements.foreign:
-            if oid not in self.foreign:
-                raise MisfitError("it was pushed, and is not in the list of foreign commits")
-            return self._count_foreign()
-        if oid in self.foreign:
+        is_record = commits.looks_like_record(commit.message)
+        is_stated, is_listed = oid in self.statements.foreign, oid in self.foreign
+        if is_record and is_stated and not is_listed:
+            raise MisfitError("it was pushed, and is not in the list of foreign commits")
+        if is_record and is_listed and not is_stated:
             self._check_unstated(content, after_signed=after_signed)
-            return self._count_foreign()
+        if is_listed or not is_record:
+            self.verified = self.verified._replace(foreign=self.verified.foreign + 1)
+            return None
         is_signed = check_signature(content, self.format, self.is_trusted)
         if is_signed:
             self.after_signed.add(oid)
@@ -178,9 +178,6 @@ class _Verification:
         self.verified = self.verified._replace(signed=self.verified.signed + 1)
         self.first_signed_at = min(self.first_signed_at or at, at)
         return None
-
-    def _count_foreign(self) -> None:
-        self.verified = self.verified._replace(foreign=self.verified.foreign + 1)
 
     def _check_unstated(self, content: bytes, *, after_signed: bool) -> None:
         """Check a commit that only the list calls foreign: who has no key can add any commit to the list."""

@@ -443,7 +443,7 @@ CHANGES: dict[str, Callable[[History], object]] = {
     "git shows another commit in place of one": lambda copy: copy.move(
         f"refs/replace/{copy.oids[-1]}", copy.oids[3]
     ),
-    "a signed commit that names no chat is above one that does": lambda copy: move_tip(
+    "the newest commit names no chat, and those below name it": lambda copy: move_tip(
         copy,
         copy.signed(
             without_signature(copy.content(copy.oids[-1])).replace(b"Covalt-Chat: c1\n", b"")
