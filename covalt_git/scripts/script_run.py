@@ -300,8 +300,8 @@ class ScriptRun:
                 target = tool_paths.find(self._catalog(), call.path)
             except CovaltError as error:
                 # Of the tool that the path means: a rule about `a-b.c` is not about the name `a_b.c`.
-                tool_id = tool_paths.recorded_id(self._catalog(), call.path)
-                self.engine.decisions.refused(error, tool_id, call.arguments, parent=self.script.id)
+                meant = tool_paths.recorded_id(self._catalog(), call.path)
+                self.engine.decisions.refused(error, meant, call.arguments, parent=self.script.id)
                 raise
             request = self._request(call, target)
             if not is_recorded(target.tool_id):
