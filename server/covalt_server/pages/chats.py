@@ -265,7 +265,7 @@ def choices(
     active = next(head.name for head in heads if head.active)
     groups = {
         "Branches": (
-            SelectOption("HEAD", f"{active} (the folder's branch)"),
+            SelectOption("HEAD", f"{active} (active)"),
             *(
                 SelectOption(head.name, head.name)
                 for head in heads

@@ -51,7 +51,7 @@ def is_web_page(path: str) -> bool:
 
 
 class ChangedFile(NamedTuple):
-    """A file that a branch has changed, with the kind of its last change."""
+    """A file that a branch has changed, with the kind of the change since the branch's start."""
 
     path: str
     kind: str
@@ -59,6 +59,13 @@ class ChangedFile(NamedTuple):
     @property
     def is_page(self) -> bool:
         return is_web_page(self.path) and self.kind != "deleted"
+
+
+class _BranchCommits(NamedTuple):
+    """The commit that a branch starts from, None without one, and its visible commits, newest first."""
+
+    start: str | None
+    rows: list[HistoryRow]
 
 
 class Pane(NamedTuple):
@@ -97,7 +104,7 @@ def page(chat_id: str, path: str) -> str:
         listed = f"covalt-git chat files {chat_id}"
         raise UnknownNameError("file", path, chat.files(manifest_id), list_with=listed)
     chat_detail = ask(chats.get_chat, chat_id=chat_id)
-    rows = _commits_of(chat, branch, head)
+    branch_commits = _commits_of(chat, branch, head)
     at = "" if at == "HEAD" else at
     return render_template(
         "preview.html",
@@ -109,7 +116,7 @@ def page(chat_id: str, path: str) -> str:
             at=at,
             branch=branch,
             width=_width(),
-            changes=tuple(_changes(chat, rows)),
+            changes=tuple(_changes(chat, branch_commits, head)),
             commits=choices(chat_id, chat_detail.branches, *([at] if at else ())),
         ),
         widths=WIDTHS,
@@ -125,8 +132,9 @@ def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
         return None
     context = request_context.context()
     chat = context.chat(chat_id)
-    rows = _commits_of(chat, branch, head)
-    changes = tuple(_changes(chat, rows))
+    branch_commits = _commits_of(chat, branch, head)
+    rows = branch_commits.rows
+    changes = tuple(_changes(chat, branch_commits, head))
     at = request.args.get("at") or ""
     manifest_id = context.commit_id(chat, at) if at else head
     assert manifest_id is not None
@@ -186,18 +194,20 @@ def _width() -> str:
     return width if width in WIDTHS else ""
 
 
-def _commits_of(chat: ChatStore, branch: str, head: str | None) -> list[HistoryRow]:
-    """Return the last commits of a branch that changed files, newest first, without those of the first branch.
+def _commits_of(chat: ChatStore, branch: str, head: str | None) -> _BranchCommits:
+    """Return the start and the last commits of a branch that changed files, newest first, without those of the first branch.
 
     Calls of tools that are hidden from the role are left out.
     """
     index = request_context.context().chat_index()
     index.sync_chat(chat)
-    rows = index.manifests(chat.id, head=head, limit=_MOST_COMMITS, first_parents=True).rows
+    page = index.manifests(chat.id, head=head, limit=_MOST_COMMITS, first_parents=True)
+    rows, start = page.rows, None
     if branch != _FIRST_BRANCH and _FIRST_BRANCH in chat.branch_names():
         shared = index.first_parents(chat.id, chat.branch(_FIRST_BRANCH).manifest_id)
         rows = tuple(takewhile(lambda row: row.id not in shared, rows))
-    return [row for row in rows if row.changed_files and _is_visible(row)]
+        start = next(iter(rows[-1].parents), None) if rows else head
+    return _BranchCommits(start, [row for row in rows if row.changed_files and _is_visible(row)])
 
 
 def _is_visible(row: HistoryRow) -> bool:
@@ -206,16 +216,27 @@ def _is_visible(row: HistoryRow) -> bool:
     return not by_tool or request_context.context().visibility.sees(row.tool_id or "")
 
 
-def _changes(chat: ChatStore, rows: Sequence[HistoryRow]) -> Iterator[ChangedFile]:
-    """Yield the files that commits changed, each once, with their last changes first."""
+def _changes(
+    chat: ChatStore, branch_commits: _BranchCommits, head: str | None
+) -> Iterator[ChangedFile]:
+    """Yield the files that commits changed, each once, with their last changes first.
+
+    Without those that are now as at the branch's start.
+    """
+    old, new = chat.state(branch_commits.start).tree, chat.state(head).tree
     paths: set[str] = set()
-    for row in rows:
+    for row in branch_commits.rows:
         if row.changed_files > _BULK:
             continue
         parent = row.parents[0] if row.parents else None
         for change in chat.tree_changes(chat.state(parent).tree, row.tree_id):
-            if change.path not in paths:
-                paths.add(change.path)
-                yield ChangedFile(change.path, change.kind)
+            if change.path in paths:
+                continue
+            paths.add(change.path)
+            # Two searches for each path: a comparison of the trees would read all folders that differ.
+            before, after = (trees.find(chat.store, tree, change.path) for tree in (old, new))
+            if before != after:
+                kind = "added" if before is None else "deleted" if after is None else "modified"
+                yield ChangedFile(change.path, kind)
             if len(paths) == MOST_CHANGES:
                 return

@@ -142,6 +142,7 @@ def file(chat_id: str, path: str) -> str | Response:
         source=view == "source",
         is_page=is_web_page(path) and entry.mode != LINK,
         is_now=is_now,
+        has_current=is_now or chat.find_file(chat.head(), path) is not None,
         branch=chat.active_branch(),
         editable=editable,
         unsaved=any(change.path == path for change in unsaved),

@@ -22,8 +22,10 @@ function isLeft() {
   return scrollY < top;
 }
 
+// The browser scrolls to the target of `scroll-initial-target` at each change of the layout until the reader has scrolled.
 function leave() {
   follows.disconnect();
+  end.style.setProperty("scroll-initial-target", "none");
 }
 
 // After a reload the browser restores the scroll position.
@@ -31,4 +33,6 @@ if (type === "navigate" && ["", "#end"].includes(location.hash)) {
   follows.observe(document.body);
   for (const name of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(name, leave, { passive: true, once: true });
   addEventListener("scroll", isLeft, { passive: true });
+} else {
+  leave();
 }

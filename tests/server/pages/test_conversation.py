@@ -128,7 +128,7 @@ def test_two_branches_are_compared_after_their_common_message(visitor: Visitor, 
     add(api, "Make a page")
     answer = add(api, "Design A", role="assistant")
     write(api, "a.txt", answer)
-    api.post("retry_message", chat_id="c1", message=answer)
+    branch = api.post("retry_message", chat_id="c1", message=answer)["branch"]
     write(api, "b.txt", add(api, "Design B", role="assistant"))
     page = visitor.open("/chats/c1?compare=main")
 
@@ -137,6 +137,10 @@ def test_two_branches_are_compared_after_their_common_message(visitor: Visitor, 
         page.text.index("Make a page") < page.text.index("Design B") < page.text.index("Design A")
     )
     assert "b.txt" in page.text
+    differences = visitor.open(page.link("Differences of the files"))
+    assert "2 files differ" in differences.text
+    merge = visitor.open(page.link(f"Merge main into {branch}"))
+    assert merge.title.startswith("Merge main")
     visitor.send(page.form("/chats/c1/switch"))
     assert api.get("get_chat", chat_id="c1")["active_branch"] == "main"
     assert visitor.open("/chats/c1?compare=nope").status == 404
@@ -226,6 +230,25 @@ def test_a_page_keeps_its_end_in_view_until_its_reader_scrolls(
     expect(oldest).to_be_in_viewport()
 
 
+def test_a_row_that_a_key_unfolds_stays_where_it_is(
+    page: BrowserPage, served: Live, api: Api
+) -> None:
+    for number in range(3):
+        add(api, f"message number {number};")
+    write(api, "a.txt", add(api, "Write it", role="assistant"), "line\n" * 30)
+    page.set_viewport_size({"width": 1280, "height": 600})
+    page.goto(f"{served.url}/chats/c1#end")
+    row = page.locator("#turns summary", has_text="a.txt")
+    expect(row).to_be_in_viewport()
+    before = row.bounding_box()
+
+    row.press("Enter")
+    expect(page.locator("#turns [data-part]").first).to_be_attached()
+    page.evaluate(DRAWN)
+
+    assert row.bounding_box() == before
+
+
 def test_the_end_links_to_the_calls_that_wait_for_a_decision(visitor: Visitor, api: Api) -> None:
     message = add(api, "Run it")
     assert "for a decision" not in visitor.open("/chats/c1").text
@@ -254,4 +277,6 @@ def test_the_message_of_a_form_is_in_view_at_the_end(
     page.get_by_label("Actions of this message").last.click()
     page.get_by_role("button", name="Retry").last.click()
 
-    expect(page.get_by_text("The next message and calls are on")).to_be_in_viewport()
+    message = page.get_by_text("The next message and calls are on")
+    expect(message).to_be_in_viewport()
+    assert message.evaluate("element => getComputedStyle(element).position") == "static"

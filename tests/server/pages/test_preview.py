@@ -122,4 +122,11 @@ def test_the_pane_lists_what_the_branch_has_changed(visitor: Visitor, api: Api) 
     assert "Changed on idea + c.txt added \N{MINUS SIGN} a.txt deleted + b.html added" in own.text
     assert "Changed on main + a.txt added" in main.text
     assert len(own.named("iframe")) == 1
+    api.write("c.txt", "2")
+    api.write("d.txt", "1")
+    (api.workspace / "d.txt").unlink()
+    api.post("save_edits", chat_id="c1")
+    # The kind since the branch's start: a new file stays added, and one that came and went is not listed.
+    changed = "Changed on idea + c.txt added \N{MINUS SIGN} a.txt deleted + b.html added"
+    assert changed in visitor.open("/chats/c1").text
     assert main.named("iframe") == []
