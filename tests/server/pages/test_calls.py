@@ -154,7 +154,7 @@ def test_a_changed_file_is_shown_at_its_commit_without_an_editor(
 
     assert "print(1)" in page.text
     assert "Edit" not in [link.text for link in page.links]
-    assert page.link("Open a.py").endswith(f"?at={call['post_manifest_id']}")
+    assert page.link("Open the file").endswith(f"?at={call['post_manifest_id']}")
 
 
 def test_an_edit_on_an_old_page_overwrites_nothing(visitor: Visitor, api: Api) -> None:
