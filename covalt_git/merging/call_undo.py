@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.trees import FolderState
     from covalt_git.workspaces.writer import Writer
 
-UndoStatus = Literal["undone", "nothing_to_undo", "conflicts"]
+UndoStatus = Literal["undone", "kept", "nothing_to_undo", "conflicts"]
 
 _BEFORE = "before-the-call"
 """Label of the files before the call in the markers of conflicts."""
@@ -39,7 +39,8 @@ class CallUndo(NamedTuple):
     """Result of an undo of a call, or of its preview.
 
     ``manifest_id`` is the new head of the branch, None in a preview.  With the status ``conflicts``, some conflicts
-    have no decision, and nothing has changed.  ``unstored`` are the paths that no commit has, so that they stay as
+    have no decision, and nothing has changed.  With ``kept``, the decisions keep the later lines, so nothing changes either.
+    ``unstored`` are the paths that no commit has, so that they stay as
     they are.
     """
 
@@ -158,7 +159,7 @@ def _plan(
     if merged.lines:
         status = "conflicts"
     elif merged.after == ours:
-        status = "nothing_to_undo"
+        status = "kept" if merged.conflicts else "nothing_to_undo"
     changes = () if merged.lines else tuple(chat.tree_changes(ours.tree, merged.after.tree))
     undo = CallUndo(
         status,

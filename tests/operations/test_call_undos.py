@@ -57,6 +57,8 @@ def test_a_conflict_has_the_lines_and_the_decisions(called: tuple[Operations, An
     assert (conflict["path"], conflict["decisions"]) == ("a.txt", ["ours", "theirs", "union"])
     assert "mine" in conflict["lines"]
     request = {"chat_id": "new", "call": call["id"]}
+    kept = operate("undo_call", **request, conflicts="ours")
+    assert (kept["status"], kept["changes"]) == ("kept", [])
     choice = {"path": "a.txt", "decision": "theirs"}
     operate("undo_call", **request, resolutions=[choice])
     assert (operate.workspace("new") / "a.txt").read_text() == "one\ntwo\nthree\n"

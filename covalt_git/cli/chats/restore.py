@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from covalt_git.operations.chats.call_undos import CallUndone
     from covalt_git.operations.chats.workspace_edits import WorkspaceRestored
 
+_KEPT = {
+    False: "nothing was changed: you kept the later lines",
+    True: "nothing would change: the later lines would be kept",
+}
+
 
 @click.command(cls=JsonCommand)
 @chat_argument
@@ -152,6 +157,8 @@ def _print_undone(chat_id: str, result: CallUndone, *, dry_run: bool) -> None:
         output.say(f"  ! {display.in_line(note.path)} {note.reason}", fg="yellow", err=True)
     if result.status == "nothing_to_undo":
         output.say(f"nothing to undo: {result.branch} no longer has the changes of this call")
+    elif result.status == "kept":
+        output.say(_KEPT[dry_run])
     elif result.status == "conflicts":
         what = "would be" if dry_run else "was"
         output.say(f"nothing {what} undone: {result.branch} has later changes in the same lines")

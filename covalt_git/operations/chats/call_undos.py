@@ -59,7 +59,11 @@ class UndoCall(ChatRequest):
 
 
 class CallUndone(Result):
-    """The result of an undo or of its dry run; with the status ``conflicts``, nothing has changed."""
+    """The result of an undo or of its dry run; only with the status ``undone``, files have changed.
+
+    ``conflicts``: a conflict has no resolution.  ``kept``: the resolutions keep the later lines.  ``nothing_to_undo``: the
+    branch no longer has the changes of the call.
+    """
 
     status: UndoStatus
     call_id: str

@@ -179,10 +179,14 @@ def undo_call(chat_id: str, call_id: str) -> Response | str:
         return make_response(_undo_page(chat_id, preview, choices, error), error.http_status)
     if outcome.status == "conflicts":
         return _undo_page(chat_id, outcome, choices)
-    message = f"Undone in a new commit on {outcome.branch}."
-    if outcome.status == "nothing_to_undo":
-        message = f"Nothing to undo: {outcome.branch} no longer has the changes of this call."
-    return layout.back("conversation.chat", message, chat_id=chat_id)
+    if outcome.status == "undone":
+        message = f"Undone in a new commit on {outcome.branch}."
+        return layout.back("conversation.chat", message, chat_id=chat_id)
+    # Not in green: the user asked for an undo, and no file has changed.
+    kept = "Nothing was changed: you kept the later lines."
+    gone = f"Nothing to undo: {outcome.branch} no longer has the changes of this call."
+    flash(kept if outcome.status == "kept" else gone, "warn")
+    return layout.back("conversation.chat", chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/conflicts")

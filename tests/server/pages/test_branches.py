@@ -288,9 +288,23 @@ def test_conflicts_of_an_undo_come_first_and_keep_the_later_lines(
     (api.workspace / "a.txt").write_text("mine\n")
     address = f"/chats/c1/calls/{call['id']}/undo"
     page = visitor.open(address)
-    assert page.text.index("1 conflict with later changes") < page.text.index("Undo on main")
-    page = visitor.send(page.form(address))
+    assert page.text.index("1 conflict with later changes") < page.text.index("Apply these choices")
+    form = page.form(address)
+    assert "choice:a.txt" not in form.fields  # A choice must not be preselected.
+    page = visitor.send(form, **{"choice:a.txt": "ours"})
     assert folder(api) == {"a.txt": "mine\n", "b.txt": "b\n"}
+
+
+def test_an_undo_that_keeps_all_later_lines_says_that_nothing_was_changed(
+    visitor: Visitor, api: Api
+) -> None:
+    call = api.write("a.txt", "call\n")
+    api.write("a.txt", "mine\n")
+    address = f"/chats/c1/calls/{call['id']}/undo"
+    page = visitor.send(visitor.open(address).form(address), **{"choice:a.txt": "ours"})
+    assert "Nothing was changed: you kept the later lines." in page.text
+    assert "Nothing to undo" not in page.text
+    assert folder(api) == {"a.txt": "mine\n"}
 
 
 def test_an_undo_changes_the_branch_that_its_page_names(visitor: Visitor, api: Api) -> None:
