@@ -90,7 +90,7 @@ _EXAMPLES: Mapping[str, JsonObject] = {
         "version": "1.0.0",
         "tools": [{"id": "write_file", "entrypoint": "tools.files:write_file"}],
     },
-    "covalt": {"version": 1, "approvals": [{"pattern": "app-builder.*", "require": True}]},
+    "covalt": {"version": 1, "rules": [{"effect": "ask", "pattern": "app-builder.*"}]},
     "state": {"enabled": False, "overrides": {"write_file": {"requires_confirmation": True}}},
 }
 

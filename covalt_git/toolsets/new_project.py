@@ -56,10 +56,10 @@ version: 1
 # Which calls require approval.  The first rule that matches a call decides.  Without a rule, the
 # toolset decides; only a rule here (or in toolsets/state/) can waive an approval that it requires.
 # Texts are compared both as they are and as normalized paths: a/../.env/ is .env.
-approvals:
-  - pattern: "**"
+rules:
+  - effect: ask
+    pattern: "**"
     when: {args: {path: "*.env"}}
-    require: true
 
 workspace:
   # File names that commits leave out; a name that ends with / matches folders only.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.errors import CovaltError
+from covalt_git.manifests.fixes import fix_text
 from covalt_git.toolsets.new_project import (
     SAMPLES,
     create_project,
@@ -29,6 +30,9 @@ def test_a_new_project_is_valid(tmp_path: Path) -> None:
     assert reading.problems == ()
     assert [one.id for one in reading.toolsets] == list(SAMPLES)
     assert all(one.enabled for one in reading.toolsets)
+    # `validate --fix` must not rewrite a file that `init` has just written.
+    text = (tmp_path / "demo/covalt.yaml").read_text(encoding="utf-8")
+    assert fix_text(text, "covalt.yaml") == (text, ())
 
 
 def test_the_settings_in_comments_are_valid_too(tmp_path: Path) -> None:
