@@ -44,12 +44,18 @@ if TYPE_CHECKING:
 
 _HISTORY_ROW = """
     m.*, l.added_lines, l.deleted_lines, c.tool_id, c.status, c.error, c.object, c.started_at, c.finished_at,
-    c.render_plan ->> 'renderer' AS renderer
+    c.render_plan ->> 'renderer' AS renderer,
+    (SELECT max(a.decided_at) FROM approvals AS a
+     WHERE a.chat_id = m.chat_id AND a.call_id = c.id AND a.state = 'approved') AS approved_at,
+    (SELECT u.id FROM workspace_manifests AS u WHERE u.chat_id = m.chat_id AND u.undone_call = c.id
+     ORDER BY u.moment DESC, u.generation DESC, u.id DESC LIMIT 1) AS undone_by,
+    o.tool_id AS undone_tool_id, o.object AS undone_object
 """
 # Edits and restores have a call if a built-in tool made them.
 _ITS_FACTS = """
     LEFT JOIN tool_calls AS c
     ON m.source IN ('tool_run', 'edit', 'restore') AND c.chat_id = m.chat_id AND c.id = m.source_ref
+    LEFT JOIN tool_calls AS o ON o.chat_id = m.chat_id AND o.id = m.undone_call
     LEFT JOIN line_counts AS l ON l.chat_id = m.chat_id AND l.manifest_id = m.id
 """
 

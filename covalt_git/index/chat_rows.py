@@ -253,6 +253,7 @@ def _write_manifest(
             "previous_message_id": previous_leaf if is_message else None,
             "title": manifest.title,
             "by": manifest.record.by,
+            "undone_call": manifest.record.undone and manifest.record.undone.call_id,
             "changed_files": len(changes),
             "moment": position.moment,
             "generation": position.generation,

@@ -60,7 +60,8 @@ class HistoryRow(NamedTuple):
     """Commit in a list of a chat's history.
 
     ``previous_message_id`` is of a message.  ``tool_id`` to ``renderer`` are of the call that it records.
-    ``branches`` are the branches that point to it.  ``changed_files`` counts the paths that differ from its
+    ``undone_call`` to ``undone_object`` are of the call that it undoes, and ``undone_by`` is the newest commit that undoes
+    its own call.  ``branches`` are the branches that point to it.  ``changed_files`` counts the paths that differ from its
     first parent, ``added_lines`` and ``deleted_lines`` the lines of its text files; None until they are counted.
     """
 
@@ -81,6 +82,11 @@ class HistoryRow(NamedTuple):
     started_at: str | None
     finished_at: str | None
     renderer: str | None
+    approved_at: str | None
+    undone_by: str | None
+    undone_call: str | None
+    undone_tool_id: str | None
+    undone_object: str | None
     changed_files: int
     added_lines: int | None
     deleted_lines: int | None

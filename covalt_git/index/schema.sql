@@ -144,6 +144,7 @@ CREATE TABLE workspace_manifests (
     title      TEXT NOT NULL,                     -- + summary in one line
     by         TEXT NOT NULL,                     -- + user or agent
     changed_files INTEGER NOT NULL,               -- + against parent_id
+    undone_call TEXT,                             -- + the call that it undoes
     -- + History is sorted by these two and the id, parents before children.
     moment     TEXT NOT NULL,                     -- + created_at without Z, or a parent's if later
     generation INTEGER NOT NULL,                  -- + 1, or one more than its parents' greatest
@@ -257,6 +258,8 @@ CREATE INDEX messages_by_previous ON workspace_manifests (chat_id, previous_mess
     WHERE source = 'message';
 CREATE INDEX merges ON workspace_manifests (chat_id) WHERE source = 'merge';
 CREATE INDEX tool_calls_by_start ON tool_calls (chat_id, started_at);
+CREATE INDEX undos_by_call ON workspace_manifests (chat_id, undone_call) WHERE undone_call IS NOT NULL;
+CREATE INDEX approvals_by_call ON approvals (chat_id, call_id);
 CREATE INDEX approvals_by_state ON approvals (state, created_at);
 
 CREATE INDEX files_by_content ON active_files (content_id);

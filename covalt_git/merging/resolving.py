@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writer import Writer
 
 
+_RESOLUTIONS = {
+    "ours": "kept the version from before the merge of {branch}",
+    "theirs": "took the version of {branch}",
+    "union": "kept the lines of both",
+    "content": "wrote a new text",
+}
+
+
 class Waiting(MergeConflict):
     """An unresolved conflict, whose other version is saved at the path ``saved_as``.
 
@@ -157,7 +165,8 @@ def resolve(
         clash = _clash(chat, conflict, state.tree)
         edits[conflict.path] = merge_conflicts.chosen(chat, clash, choice)
     after = trees.edited_state(chat.store, state, edits)
-    subject = f"{conflict.path}, in conflict with {conflict.branch}: {choice.decision}"
+    words = _RESOLUTIONS[choice.decision].format(branch=conflict.branch)
+    subject = f"conflict of {conflict.path} resolved: {words}"
     return writer.commit_files("edit", after, head, subject=subject)[1]
 
 

@@ -117,6 +117,19 @@ class TokenRecord(StrictModel):
     checks: tuple[str, ...] = Field(description="The checks that it has passed, in their order.")
 
 
+_NOT_TIMED = frozenset({"denied", "expired", "interrupted"})
+"""Codes of calls that did not run, or whose end was recorded later by another process."""
+
+
+def run_start(
+    status: CallStatus | None, error: str | None, started_at: str, approved_at: str | None
+) -> str | None:
+    """Return when a call began to run: after its approval, if it needed one; None if it did not run."""
+    if status == "pending" or (error or "").partition(":")[0] in _NOT_TIMED:
+        return None
+    return approved_at or started_at
+
+
 class PendingCall(StrictModel):
     """A pending or running call: the content of ``refs/covalt/calls/<call_id>``, or of ``running-call``."""
 
@@ -188,6 +201,11 @@ class Approval(StrictModel):
     decided_at: Time | None = None
     decision_reason: str | None = Field(None, description="Why, as the user said who decided.")
     superseded_by: str | None = None
+
+    @property
+    def ran_at(self) -> str | None:
+        """When the approved call began to run; None if it was not approved."""
+        return self.decided_at if self.state == "approved" else None
 
     @property
     def waited_s(self) -> int | None:

@@ -53,6 +53,9 @@ class CallLine(Result):
     status: CallStatus
     error: str | None = Field(description="code: message")
     started_at: str
+    run_started_at: str | None = Field(
+        description="When it began to run: after its approval, if it needed one; null if it did not run."
+    )
     finished_at: str | None
     renderer: str | None = Field(description="The renderer of its result.")
 

@@ -21,6 +21,7 @@ from covalt_git.models.calls import (
     SandboxLevel,
     ToolCall,
     ToolsetVersion,
+    run_start,
 )
 from covalt_git.names import NEW_ID_PATTERN, REGISTRY_NAMESPACE
 from covalt_git.operations.calls.call_batch import BatchedCall, read_batch
@@ -166,6 +167,9 @@ class CallAnswer(CallFacts):
     args: JsonObject
     result: Any
     render_plan: RenderPlan | None
+    run_started_at: str | None = Field(
+        description="When it began to run: after its approval, if it needed one; null if it did not run."
+    )
     execution_id: str | None = Field(description="Its approval, if it needs or needed one.")
     reasons: tuple[str, ...] = Field(description="Why it needs approval, while it is pending.")
     changes: tuple[Change, ...] = Field(description="The files that it changed.")
@@ -342,6 +346,7 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
     return CallAnswer.of(
         call,
         active_branch=active_branch,
+        run_started_at=run_start(call.status, None, call.started_at, approval and approval.ran_at),
         execution_id=waits.execution_id if waits else None,
         reasons=approval.reasons if approval else (),
         changes=(),
@@ -376,7 +381,14 @@ def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
     manifest = chat.manifest(manifest_id)
     record = manifest.record.call
     assert record is not None  # the commit is one of a call
+    approval = chat.approval(record.execution_id) if record.execution_id else None
     return {
+        "run_started_at": run_start(
+            record.status,
+            record.error and str(record.error),
+            record.started_at,
+            approval and approval.ran_at,
+        ),
         "execution_id": record.execution_id,
         "reasons": (),
         "changes": chat.changes(manifest.parent_id, manifest.id),

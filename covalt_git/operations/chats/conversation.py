@@ -14,7 +14,7 @@ from covalt_git.access import NamedTool
 from covalt_git.conversations.commit_names import NAMES
 from covalt_git.errors import UnknownNameError
 from covalt_git.json_values import JsonObject
-from covalt_git.models.calls import main_argument
+from covalt_git.models.calls import main_argument, run_start
 from covalt_git.operations.calls.approvals import ApprovalDetail, approval_detail
 from covalt_git.operations.chats.manifests import ManifestRow, manifest_row
 from covalt_git.operations.context import Context
@@ -211,6 +211,7 @@ def _unfinished(context: Context, chat: ChatStore, call: PendingCall) -> Unfinis
         call,
         object=main_argument(call.tool_id, call.args),
         error=None,
+        run_started_at=run_start(call.status, None, call.started_at, approval and approval.ran_at),
         finished_at=None,
         renderer=None,
         reasons=approval.reasons if approval and waits else (),

@@ -13,7 +13,7 @@ from covalt_git.conversations.conversation import Conversation
 from covalt_git.errors import UnknownNameError
 from covalt_git.index.history import HistoryPage
 from covalt_git.json_values import JsonObject
-from covalt_git.models.calls import MAY_BE_SCRIPTS
+from covalt_git.models.calls import MAY_BE_SCRIPTS, run_start
 from covalt_git.models.chats import Origin
 from covalt_git.models.commit_record import CommitOrigin, Source
 from covalt_git.models.scripts import SCRIPT_REFS
@@ -74,6 +74,14 @@ class GetWorkspaceManifest(ChatRequest):
     message_id: str | None = Field(None, max_length=200)
 
 
+class UndoneLine(Result):
+    """A call that a commit undoes."""
+
+    id: str
+    tool_id: str
+    object: str = Field(description="The argument that names what it works on; empty if none does.")
+
+
 class ManifestRow(Result):
     """A commit of a chat, with its source.
 
@@ -98,6 +106,10 @@ class ManifestRow(Result):
     call: CallLine | None = Field(
         description="The call, unless its tool does not exist for the role."
     )
+    undone: UndoneLine | None = Field(
+        description="The call that the commit undoes, unless its tool does not exist for the role."
+    )
+    undone_by: str | None = Field(description="The newest commit that undoes the call.")
     files_changed: int | None = Field(description="null if they were not counted.")
     added_lines: int = Field(description="In its text files.")
     deleted_lines: int = Field(description="In its text files.")
@@ -263,16 +275,30 @@ def manifest_row(context: Context, row: HistoryRow, chat: ChatStore | None = Non
     approval = None
     if chat is not None and recorded is not None and recorded.execution_id is not None:
         approval = chat.approval(recorded.execution_id)
+    undone = None
+    if row.undone_call and row.undone_tool_id and context.visibility.sees(row.undone_tool_id):
+        undone = UndoneLine(
+            id=row.undone_call, tool_id=row.undone_tool_id, object=row.undone_object or ""
+        )
+        title = f"undo of {undone.tool_id} {undone.object}".rstrip()
     return ManifestRow.of(
         row,
         title=title if is_visible else _HIDDEN,
         status=ended if is_visible else None,
-        call=CallLine.of(row, id=row.source_ref, error=error) if is_call else None,
+        call=_call_line(row, error) if is_call else None,
+        undone=undone,
+        undone_by=row.undone_by if is_visible else None,
         files_changed=row.changed_files,
         changes=chat and chat.changes(next(iter(row.parents), None), row.id),
         script_id=recorded and recorded.parent,
         waited_s=approval and approval.waited_s,
     )
+
+
+def _call_line(row: HistoryRow, error: str | None) -> CallLine:
+    assert row.started_at is not None  # the row has a call
+    begun = run_start(row.status, row.error, row.started_at, row.approved_at)
+    return CallLine.of(row, id=row.source_ref, error=error, run_started_at=begun)
 
 
 def _words_of(row: HistoryRow) -> tuple[str, str | None]:

@@ -192,6 +192,7 @@ def approved(
     execution_id: str,
     *,
     can_ask: tuple[QuestionKind, ...],
+    reason: str | None = None,
     allow: AllowedNext | None = None,
 ) -> CallStream:
     """Approve a call and start it; see :func:`.script_calls.decide` for its outcomes.
@@ -215,7 +216,7 @@ def approved(
             try:
                 with Context.of(opened, waiting=waits, follower=follower) as deciding:
                     return script_calls.decide(
-                        deciding, execution_id, None, approved=True, allow=allow, later=True
+                        deciding, execution_id, reason, approved=True, allow=allow, later=True
                     )
             except CovaltError:
                 streams.drop(call.call_id, call_stream)  # clients then follow the recorded call

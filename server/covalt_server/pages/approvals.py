@@ -25,17 +25,19 @@ if TYPE_CHECKING:
 
 pages = Blueprint("approvals", __name__)
 
+_LONGEST_REASON = 1000
+
 STATES: tuple[str, ...] = get_args(ApprovalState)
 
 
 @pages.get("/approvals")
 def approval_list() -> str:
-    """List the pending approvals, or those in another state, newest first."""
+    """List the pending approvals, or those in another state, oldest first, as the start page and the CLI do."""
     state = request.args.get("state", "pending")
     approval_rows = ask(approvals.list_approvals, state=state).approvals
     return render_template(
         "approval_list.html",
-        approvals=approval_rows[::-1],
+        approvals=approval_rows,
         state=state,
         states=STATES,
     )
@@ -60,6 +62,7 @@ def approval(execution_id: str) -> str:
             status="pending",
             error=None,
             started_at=detail.created_at,
+            run_started_at=None,
             finished_at=None,
             renderer=None,
         ),
@@ -84,7 +87,9 @@ def approve(execution_id: str) -> Response:
         # The form has a number; another value is refused as by the operation.
         most = int(next_calls) if next_calls.isascii() and next_calls.isdigit() else 0
         allow = AllowedNext(most, tuple(request.form.getlist("same")))
-    stream = streams.approved(context(), execution_id, can_ask=elicitation.KINDS, allow=allow)
+    stream = streams.approved(
+        context(), execution_id, can_ask=elicitation.KINDS, reason=_reason(), allow=allow
+    )
     try:
         return elicitation.redirect_when_ready(stream)
     except ApprovalRenewedError as again:
@@ -109,10 +114,15 @@ def _switch(execution_id: str, branch: str) -> None:
         ask(branches.switch_branch, chat_id=detail.chat_id, branch=branch)
 
 
+def _reason() -> str | None:
+    # The browser limits the length too; a longer text of another client must not reach the record.
+    return request.form.get("reason", "").strip()[:_LONGEST_REASON] or None
+
+
 @pages.post("/approvals/<execution_id>/deny")
 def deny(execution_id: str) -> Response:
     """Deny a call: it never runs."""
-    call = ask(approvals.deny_call, execution_id=execution_id)
+    call = ask(approvals.deny_call, execution_id=execution_id, reason=_reason())
     message = "Denied. The call did not run."
     if request.form.get("to") == "chat":
         return layout.back(

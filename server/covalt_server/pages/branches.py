@@ -67,9 +67,9 @@ class Chosen(NamedTuple):
 
 
 _OUTCOMES = {
-    "merged": "Merged.",
-    "fast_forward": "Fast-forwarded.",
-    "already_merged": "Nothing to merge.",
+    "merged": "Merged {branch} into {into}.",
+    "fast_forward": "Fast-forwarded {into} to {branch}.",
+    "already_merged": "Nothing to merge: {into} already has {branch}.",
 }
 
 
@@ -153,8 +153,12 @@ def merge(chat_id: str) -> Response | str:
     if outcome.status == "conflicts":  # new conflicts since the preview, or one without a choice
         return _merge_page(chat_id, outcome, choices)
     if any(conflict.decision == "both" for conflict in outcome.conflicts):
-        return layout.back("branches.conflicts", "Merged.", chat_id=chat_id)
-    return layout.back("conversation.chat", _OUTCOMES[outcome.status], chat_id=chat_id)
+        count = sum(conflict.decision == "both" for conflict in outcome.conflicts)
+        which = "1 conflict is" if count == 1 else f"{count} conflicts are"
+        flash(f"Merged {outcome.branch} into {outcome.into}, but {which} open.", "warn")
+        return layout.back("branches.conflicts", chat_id=chat_id)
+    message = _OUTCOMES[outcome.status].format(branch=outcome.branch, into=outcome.into)
+    return layout.back("conversation.chat", message, chat_id=chat_id)
 
 
 @pages.get("/chats/<chat_id>/calls/<call_id>/undo")

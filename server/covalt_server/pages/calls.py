@@ -16,6 +16,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import main_argument
 from covalt_git.operations import scripts
 from covalt_git.operations.calls import calls
+from covalt_git.operations.chats import manifests
 from covalt_git.operations.chats.tables import read_table
 from covalt_git.operations.results import CallLine
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT
@@ -93,11 +94,20 @@ def call(chat_id: str, call_id: str) -> str:
         is_running=not finished and (record.status == "running" or _is_approved(stream)),
         can_cancel=not finished and _runs_here(chat_id, call_id),
         question=elicitation.question_url(call_id),
+        undone_by=_undone_by(record),
         diff=None if diff is None else _without_result(diff, result),
         patch=patches(chat_id, record.post_manifest_id or "HEAD", most=MOST_LINES, rest=commit),
         again=_again(record.tool_id, record.chat_id, record.args, call_id=record.id),
         may_undo=layout.may_restore(),
     )
+
+
+def _undone_by(record: CallAnswer) -> str | None:
+    if not record.changes:
+        return None
+    commit = record.post_manifest_id
+    row = ask(manifests.get_workspace_manifest, chat_id=record.chat_id, manifest=commit)
+    return row.undone_by
 
 
 @pages.get("/chats/<chat_id>/calls/<call_id>/rows")

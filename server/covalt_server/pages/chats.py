@@ -118,18 +118,18 @@ def branch(chat_id: str) -> Response:
     """Create a branch, and check it out if the form requests it."""
     name = request.form.get("name", "").strip()
     start = request.form.get("from_manifest") or None
-    ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
+    new = ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
     if "switch" not in request.form:
-        return shell.back("conversation.chat", "The branch was created.", chat_id=chat_id)
-    ask(branches.switch_branch, chat_id=chat_id, branch=name)
-    message = "The branch was created, and the folder is on it."
+        return shell.back("conversation.chat", f"Created {new.name}.", chat_id=chat_id)
+    ask(branches.switch_branch, chat_id=chat_id, branch=new.name)
+    message = f"Created {new.name}. The files in the folder are now those of {new.name}."
     return shell.back("conversation.chat", message, chat_id=chat_id)
 
 
 @pages.post("/chats/<chat_id>/switch")
 def switch(chat_id: str) -> Response:
-    ask(branches.switch_branch, chat_id=chat_id, branch=request.form.get("branch", ""))
-    return _afterwards(chat_id, "Switched to the branch.")
+    place = ask(branches.switch_branch, chat_id=chat_id, branch=request.form.get("branch", ""))
+    return _afterwards(chat_id, f"Switched to {place.branch}.")
 
 
 @pages.post("/chats/<chat_id>/edits")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from flask import flash, g, redirect, request, url_for
@@ -16,8 +16,13 @@ from covalt_server import request_context
 from covalt_server.render import call_lines, results
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flask import Flask
     from werkzeug.wrappers import Response
+
+    from covalt_git.operations.calls.calls import CallAnswer
+    from covalt_git.operations.results import CallLine
 
 NAVIGATION = (
     ("Chats", "chats.chat_list", "chats"),
@@ -57,7 +62,8 @@ def install(app: Flask, port: int) -> None:
     app.context_processor(_context)
     app.jinja_env.globals["most_patches"] = MOST_PATCHES
     for filter_ in (
-        took,
+        ran,
+        call_lines.call_state,
         display.duration,
         call_lines.action,
         call_lines.call_icon,
@@ -122,9 +128,16 @@ def may_restore() -> bool:
     return request_context.context().may_do("workspace:restore")
 
 
-def took(started: str, finished: str) -> str:
-    """Return the duration between two RFC 3339 timestamps for display."""
-    seconds = (datetime.fromisoformat(finished) - datetime.fromisoformat(started)).total_seconds()
+def ran(calls: Sequence[CallLine | CallAnswer]) -> str:
+    """Return for how long calls ran, for display, without waits for approval; empty if none ran."""
+    times = [
+        datetime.fromisoformat(call.finished_at) - datetime.fromisoformat(call.run_started_at)
+        for call in calls
+        if call.run_started_at and call.finished_at
+    ]
+    if not times:
+        return ""
+    seconds = sum(times, timedelta()).total_seconds()
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 

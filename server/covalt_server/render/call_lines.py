@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from covalt_git.models.commit_record import Source
+    from covalt_git.operations.calls.calls import CallAnswer
     from covalt_git.operations.chats.conversation import ConversationPage
     from covalt_git.operations.chats.manifests import ManifestRow
     from covalt_git.operations.results import CallLine
@@ -90,6 +91,12 @@ def action(tool_id: str) -> str:
     """Return what a call of a tool does: ``Write file`` for ``app-builder:write_file``."""
     words = re.sub(r"[_\W]+", " ", tool_id.rpartition(":")[2]).strip()
     return words[:1].upper() + words[1:] or tool_id
+
+
+def call_state(call: CallLine | CallAnswer) -> str:
+    """Return the word for the state of a call: that of its approval if this is why it did not run."""
+    code = (call.error or "").partition(":")[0]
+    return code if code in {"denied", "expired"} else call.status
 
 
 def call_icon(call: CallLine) -> Icon:

@@ -1,5 +1,7 @@
 """Page of an approval: what led to the call, what it declares, and its command as text."""
 
+from dataclasses import replace
+
 from tests.api_client import Api
 from tests.server.visitor import Visitor
 
@@ -48,3 +50,54 @@ def test_a_toolset_without_accepted_tools_says_what_to_do_next(visitor: Visitor,
         text = visitor.open(path).text
         assert "ask its servers for their tools" in text, path
     assert "gear enabled" not in " ".join(visitor.open("/toolsets").text.split()).lower()
+
+
+def test_the_reason_of_a_decision_is_recorded_and_a_denied_call_has_no_duration(
+    visitor: Visitor, api: Api
+) -> None:
+    for page_of in ("/approvals/{}", "/chats/c1"):
+        call = api.call("app-builder:run_command", command="ls")
+        page = visitor.open(page_of.format(call["execution_id"]))
+        form = next(form for form in page.forms if "reason" in form.fields)
+        deny = f"/approvals/{call['execution_id']}/deny"
+        page = visitor.send(replace(form, action=deny), reason="  not today ")
+
+        detail = api.get("get_call", chat_id="c1", call_id=call["id"])
+        assert detail["error"].endswith(" denied it: not today")
+        assert detail["run_started_at"] is None
+        page = visitor.open(f"/chats/c1/calls/{call['id']}")
+        assert "not today" in page.text
+        assert "Ran for" not in page.text
+        badges = [one for one in page.text.split() if one in {"denied", "error"}]
+        assert "denied" in badges
+        assert "error" not in badges
+
+    call = api.call("app-builder:run_command", command="ls")
+    page = visitor.open(f"/approvals/{call['execution_id']}")
+    visitor.send(page.form("/approve"), reason="reviewed")
+    detail = api.get("get_approval", execution_id=call["execution_id"])
+    assert (detail["state"], detail["decision_reason"]) == ("approved", "reviewed")
+
+
+def test_the_duration_of_an_approved_call_begins_with_its_approval(
+    visitor: Visitor, api: Api
+) -> None:
+    call = api.call("app-builder:run_command", command="ls")
+    api.post("approve_call", execution_id=call["execution_id"])
+    decided = api.get("get_approval", execution_id=call["execution_id"])["decided_at"]
+
+    detail = api.get("get_call", chat_id="c1", call_id=call["id"])
+    (row,) = api.get("list_manifests", chat_id="c1")["manifests"]
+    assert detail["started_at"] < decided
+    assert detail["run_started_at"] == row["call"]["run_started_at"] == decided
+    text = visitor.open(f"/chats/c1/calls/{call['id']}").text
+    assert "after its approval" in text.partition("Ran for")[2]
+
+
+def test_approvals_are_listed_in_the_same_order_as_by_the_operation(
+    visitor: Visitor, api: Api
+) -> None:
+    calls = [api.call("app-builder:run_command", command=command) for command in ("ls", "pwd")]
+    pages = [f"/approvals/{call['execution_id']}" for call in calls]
+    links = [link.href for link in visitor.open("/approvals").links if link.href in pages]
+    assert links == pages

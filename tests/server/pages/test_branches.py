@@ -277,6 +277,13 @@ def test_a_call_is_undone_from_its_page_its_commit_and_its_row(visitor: Visitor,
     assert "Undone in a new commit on main." in page.text
     assert folder(api) == {"a.txt": "one\ntwo\nthree\nfour\n"}
     assert "Nothing to undo" in visitor.open(address).text
+    commits = api.get("list_manifests", chat_id="c1")["manifests"]
+    undo, undone = commits[0], next(row for row in commits if row["id"] == call["post_manifest_id"])
+    assert (undo["undone"]["id"], undone["undone_by"]) == (call["id"], undo["id"])
+    assert undo["title"] == "undo of app-builder:write_file a.txt"
+    assert "Undo of Write file a.txt" in visitor.open("/chats/c1").text
+    for path in (f"/chats/c1/calls/{call['id']}", "/chats/c1"):
+        assert f"/chats/c1/states/{undo['id']}" in [link.href for link in visitor.open(path).links]
 
 
 def test_conflicts_of_an_undo_come_first_and_keep_the_later_lines(
