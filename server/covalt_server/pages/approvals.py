@@ -116,7 +116,7 @@ def _switch(execution_id: str, branch: str) -> None:
 
 def _reason() -> str | None:
     # The browser limits the length too; a longer text of another client must not reach the record.
-    return request.form.get("reason", "").strip()[:_LONGEST_REASON] or None
+    return " ".join(request.form.get("reason", "").split())[:_LONGEST_REASON] or None
 
 
 @pages.post("/approvals/<execution_id>/deny")

@@ -67,7 +67,8 @@ def folds(rows: Sequence[ManifestRow], open_call: str | None) -> list[Fold]:
 
     def key(row: ManifestRow) -> tuple[str, ...]:
         call = row.call
-        if call is None or call.status != "success" or call.id == open_call:
+        is_alone = row.undone_by is not None  # so that its row says that it was undone
+        if call is None or call.status != "success" or call.id == open_call or is_alone:
             return ("row", row.id)
         return ("calls", call.tool_id)
 
