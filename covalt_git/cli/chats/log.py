@@ -60,7 +60,7 @@ def log(
     """List the commits of a chat, newest first.
 
     These are the commits of the active branch, or the history of COMMIT.  With a PATH, only the
-    commits that changed this file, or files in this folder.  The calls of a script are below it, after `└`;
+    commits that changed this file, or files in this folder, also on merged branches.  The calls of a script are below it, after `└`;
     other calls of a script name it.  Scripts that wait for an approval are in the last lines.
 
     Example: covalt-git chat log c1 -- report.md
@@ -69,7 +69,9 @@ def log(
         raise WrongCallError("--graph shows whole histories; leave out --graph or the PATH")
     which: dict[str, object] = {"path": path}
     if not everything and (commit is not None or not graph):
-        which |= {"manifest": commit or "HEAD", "first_parents": not graph}
+        # A change of a file that came by a merge is a change of this file, as in git.
+        first_parents = not graph and path is None
+        which |= {"manifest": commit or "HEAD", "first_parents": first_parents}
     try:
         page = _page(chat_id, max_count, **which)
     except UnknownCommitError as error:

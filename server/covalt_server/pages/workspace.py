@@ -119,7 +119,6 @@ def file(chat_id: str, path: str) -> str | Response:
         manifests.list_manifests,
         chat_id=chat_id,
         manifest=manifest_id,
-        first_parents=True,
         path=path,
         limit=MOST_STATES,
     )

@@ -338,3 +338,17 @@ def test_a_restore_names_its_branch_and_is_refused_after_a_switch(
     api.post("switch_branch", chat_id="c1", branch="idea")
     assert visitor.send(page.form("/chats/c1/restore")).status == 409
     assert folder(api) == {"a.txt": "two\n"}
+
+
+def test_the_history_of_a_file_has_the_commits_of_a_merged_branch_and_who_made_them(
+    visitor: Visitor, api: Api
+) -> None:
+    api.write("a.txt", "one\n")
+    api.post("create_branch", chat_id="c1", name="idea")
+    on_main = api.write("a.txt", "two\n")["post_manifest_id"]
+    api.post("switch_branch", chat_id="c1", branch="idea")
+    api.write("b.txt", "b\n")
+    api.post("merge_branch", chat_id="c1", branch="main")
+    page = visitor.open("/chats/c1/files/a.txt")
+    assert f"/chats/c1/files/a.txt?at={on_main}" in [link.href for link in page.links]
+    assert "by local" in page.text.partition("History")[2]
