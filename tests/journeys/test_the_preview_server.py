@@ -75,6 +75,9 @@ def test_a_day_with_the_preview_server(page: Page, url: str, shared: Terminal) -
     assert "codemirror" not in page.evaluate("JSON.stringify(performance.getEntries())")
     page.get_by_role("link", name="Edit", exact=True).click()
     editor = page.locator(".cm-content")
+    expect(page.locator("#editor-keys")).to_have_text(
+        "Ctrl S saves. Tab indents; Esc and then Tab leaves the editor."
+    )
     editor.click()
     page.keyboard.press("Control+End")
     page.keyboard.type("print('two')")
