@@ -346,7 +346,9 @@ def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:
     return CallAnswer.of(
         call,
         active_branch=active_branch,
-        run_started_at=run_start(call.status, None, call.started_at, approval and approval.ran_at),
+        run_started_at=run_start(
+            call.status, None, call.started_at, approval.ran_at if approval else None
+        ),
         execution_id=waits.execution_id if waits else None,
         reasons=approval.reasons if approval else (),
         changes=(),
@@ -385,9 +387,9 @@ def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
     return {
         "run_started_at": run_start(
             record.status,
-            record.error and str(record.error),
+            str(record.error) if record.error else None,
             record.started_at,
-            approval and approval.ran_at,
+            approval.ran_at if approval else None,
         ),
         "execution_id": record.execution_id,
         "reasons": (),

@@ -211,7 +211,9 @@ def _unfinished(context: Context, chat: ChatStore, call: PendingCall) -> Unfinis
         call,
         object=main_argument(call.tool_id, call.args),
         error=None,
-        run_started_at=run_start(call.status, None, call.started_at, approval and approval.ran_at),
+        run_started_at=run_start(
+            call.status, None, call.started_at, approval.ran_at if approval else None
+        ),
         finished_at=None,
         renderer=None,
         reasons=approval.reasons if approval and waits else (),
