@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Self
@@ -76,6 +77,13 @@ class Page(HTMLParser):
     def form(self, action: str) -> Form:
         """Return the first form that goes to an address ending so."""
         return next(one for one in self.forms if one.action.endswith(action))
+
+    def changed_lines(self, kind: str) -> list[str]:
+        """Return the lines of differences that are of a kind, ``add`` or ``del``; a style sheet writes their signs."""
+        lines = re.findall(rf'<span class="line {kind}">(.*?)\n</span>', self.source, re.DOTALL)
+        return [
+            unescape(re.sub(r'<span class="number">.*?</span>|<[^>]+>', "", line)) for line in lines
+        ]
 
     def named(self, tag: str) -> list[dict[str, str]]:
         """Return the attributes of every element of a kind."""

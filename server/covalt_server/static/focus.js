@@ -23,7 +23,8 @@ function remove(frame) {
 
 function giveBack() {
   const frame = document.activeElement;
-  if (frame?.tagName !== "IFRAME" || !held?.isConnected) return;
+  // A finger is nowhere before it touches, so on a screen for fingers a tap into the frame would look like a theft.
+  if (frame?.tagName !== "IFRAME" || !held?.isConnected || !matchMedia("(hover: hover)").matches) return;
   const count = tabbed || frame.parentElement.matches(":hover") ? 0 : (counts.get(frame) ?? 0) + 1;
   counts.set(frame, count % MOST);
   if (!count) return;

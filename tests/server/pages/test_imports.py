@@ -130,7 +130,7 @@ def test_an_update_keeps_or_gives_up_what_was_changed_here(visitor: Visitor, roo
     page = review_bundle(visitor, newer("1.3", **{"new.md": b"new"}))
     assert "added new.md" in page.text
     here = visitor.send(page.forms[1], "Update")
-    assert "+# ours" in visitor.open(here.link("changed since")).text
+    assert "# ours" in visitor.open(here.link("changed since")).changed_lines("add")
     assert (root / "toolsets/demo/new.md").exists()
 
     page = review_bundle(visitor, newer("1.4"))
