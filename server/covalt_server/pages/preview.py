@@ -234,9 +234,9 @@ def _changes(
                 continue
             paths.add(change.path)
             # Two searches for each path: a comparison of the trees would read all folders that differ.
-            before, after = (trees.find(chat.store, tree, change.path) for tree in (old, new))
-            if before != after:
-                kind = "added" if before is None else "deleted" if after is None else "modified"
+            earlier, after = (trees.find(chat.store, tree, change.path) for tree in (old, new))
+            if earlier != after:
+                kind = "added" if earlier is None else "deleted" if after is None else "modified"
                 yield ChangedFile(change.path, kind)
             if len(paths) == MOST_CHANGES:
                 return
