@@ -109,7 +109,9 @@ class ManifestRow(Result):
     undone: UndoneLine | None = Field(
         description="The call that the commit undoes, unless its tool does not exist for the role."
     )
-    undone_by: str | None = Field(description="The newest commit that undoes the call, on any branch.")
+    undone_by: str | None = Field(
+        description="The newest commit that undoes the call, on any branch."
+    )
     files_changed: int | None = Field(description="null if they were not counted.")
     added_lines: int = Field(description="In its text files.")
     deleted_lines: int = Field(description="In its text files.")
