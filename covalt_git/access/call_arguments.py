@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.access import argument_values
 from covalt_git.access.argument_paths import keys_with_dots, readings, readings_of, schemas_of
 from covalt_git.access.argument_values import ANY_VALUE, MISSING
-from covalt_git.json_values.json_schema import BadSchemaError, with_integers
 from covalt_git.json_values.pointer import BadReferenceError
 
 if TYPE_CHECKING:
@@ -101,6 +100,12 @@ class CallArguments:
         """Return a value as each tool gets it: the number, if its schema wants an integer that is written as text."""
         if not isinstance(value, str) or not value.lstrip("-").isdigit():
             return [value]
+        # It loads the validator, and commands that call nothing ask for access too.
+        from covalt_git.json_values.json_schema import (  # noqa: PLC0415
+            BadSchemaError,
+            with_integers,
+        )
+
         sent = []
         for tool in self.called:
             try:

@@ -146,14 +146,14 @@ def _copy_regular(source: str, target: str) -> None:
 def at_last_commit(root: Path, copy: Path, toolset_id: str) -> Iterator[bool]:
     """Have the toolset's files of git's last commit in a copy during the block; yield whether it has any."""
     folder, aside = copy / "toolsets" / toolset_id, copy / "aside"
-    folder.rename(aside)
+    atomic_write.rename(folder, aside)
     try:
         with contextlib.suppress(UnknownRevisionError):
             write_folder(root / "toolsets" / toolset_id, "HEAD", folder)
         yield folder.is_dir() and any(folder.iterdir())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        aside.rename(folder)
+        atomic_write.rename(aside, folder)
 
 
 @locks_toolsets

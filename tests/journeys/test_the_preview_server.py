@@ -59,7 +59,7 @@ def test_a_day_with_the_preview_server(page: Page, url: str, shared: Terminal) -
     before = framed.evaluate("one => one.clientWidth")
     page.get_by_role("link", name="Fill the window").click()
     width, height = framed.evaluate("one => [one.clientWidth, one.clientHeight]")
-    assert 900 < before < width
+    assert 500 < before < width
     assert height > 500
     page.get_by_role("link", name="Back to the call").click()
 

@@ -323,8 +323,7 @@ def _text(line: PatchLine) -> str:
 
 
 def _cut(text: str) -> str:
-    if cut := len(text) - LONGEST_PATCH_LINE:
-        return (
-            text if cut < 0 else f"{text[:LONGEST_PATCH_LINE]}\N{HORIZONTAL ELLIPSIS} {cut:,} more"
-        )
-    return text
+    start = text[:LONGEST_PATCH_LINE]
+    if cut := len(text) - len(start):
+        start += f"\N{HORIZONTAL ELLIPSIS} {cut:,} more"
+    return start
