@@ -53,10 +53,10 @@ def compare(
 ) -> Row:
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
-        for function, taken in zip((ours, other), times, strict=True):
+        for function, durations in zip((ours, other), times, strict=True):
             begin = time.perf_counter()
             function()
-            taken.append((time.perf_counter() - begin) * 1000)
+            durations.append((time.perf_counter() - begin) * 1000)
     ours_ms, other_ms = map(statistics.median, times)
     return Row(row, round(ours_ms, 3), round(other_ms, 3), round(ours_ms / other_ms, 3), must)
 

@@ -1,4 +1,4 @@
-"""How long a search takes in a large project, and what it costs calls and rebuilds.
+"""Time of searches in a large project, and the cost of their index for calls and rebuilds.
 
     python -m bench.search [--messages 5000] [--files 100000] [--rounds 300] [--json]
 

@@ -16,7 +16,7 @@ def parsed(text: str) -> str:
     """Return a time with a zone, in any form of RFC 3339, in this format.
 
     Raises:
-        CovaltError: if the text is no such time.
+        CovaltError: if the text is not a time of RFC 3339 with a zone.
     """
     try:
         moment = datetime.fromisoformat(text)

@@ -58,7 +58,7 @@ class DecisionLog(NamedTuple):
         """Append a record of a decision, with an id and the current time; return it.
 
         Raises:
-            DecisionLogError: if it cannot be written; the file is as it was.
+            DecisionLogError: if the line cannot be written; the file is then unchanged.
         """
         try:
             with self._locked() as handle:
@@ -132,7 +132,7 @@ class DecisionLog(NamedTuple):
 
 
 def _append(handle: int, line: bytes) -> None:
-    """Append a line durably, or leave the file as it was."""
+    """Append a line durably; if an error is raised, the file is unchanged."""
     size = os.fstat(handle).st_size
     # A killed process can leave a part of a line, to which this one must not be added.
     if size and os.pread(handle, 1, size - 1) != b"\n":

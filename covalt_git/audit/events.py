@@ -1,7 +1,7 @@
 """Events of a project in one order, for export: calls, approvals, and refused and asked calls.
 
 Calls are read from the commits of chats, not from the index, which anyone who can write to ``data/`` can change without
-changing a commit.  Arguments and results are digests: whoever may read them finds them at the commit.
+changing a commit.  Events have digests of arguments and results, not the values; a reader who may see the values gets them from the commit.
 """
 
 from __future__ import annotations

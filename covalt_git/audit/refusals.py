@@ -46,7 +46,7 @@ class Decisions(NamedTuple):
     ) -> Iterator[None]:
         """Record a refusal that the block raises, and raise it.
 
-        ``fields`` are further fields of the record.  A refusal stands also if it cannot be recorded.
+        ``fields`` are further fields of the record.  The caller gets the refusal also if it cannot be recorded.
         """
         try:
             yield

@@ -1,4 +1,4 @@
-"""``covalt-git audit``: who did what, and whether the history is as it was written."""
+"""``covalt-git audit``: export of who did what, and check that nobody changed the history."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class SigningKey(NamedTuple):
         """Return the key in a file, which only its owner can access.
 
         Raises:
-            SigningKeyError: if there is no such key, or it has a passphrase.
+            SigningKeyError: if the file is missing, has no Ed25519 key, or its key has a passphrase.
         """
         from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - few projects sign
         from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415

@@ -103,7 +103,7 @@ def config_link(root: Path) -> Problem | None:
 
 
 def link_problem(root: Path, path: str) -> Problem | None:
-    """Return the problem of a file of the project that is a link and must not be read; None if it is none."""
+    """Return the problem of a file of the project that must not be read because it is a link; None for other files."""
     return _problem(root, path) if (root / path).is_symlink() else None
 
 

@@ -34,7 +34,7 @@ HunkDecision = Literal["ours", "theirs", "both"]
 
 
 class Hunk(NamedTuple):
-    """The lines of the base and of both sides that conflict; ``line`` is the number of the first one of ours."""
+    """The conflicting lines of the base and of both sides; ``line`` is the number of our first line."""
 
     line: int
     base: Sequence[bytes]

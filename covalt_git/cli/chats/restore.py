@@ -84,9 +84,8 @@ def undo(
     Without CALL, uncommitted changes are committed and undone first.  Another undo goes one change further back.
     `chat redo` reverts the last undo.
 
-    With CALL, everything that changed in the workspace while the call ran becomes as it was before, also what you
-    wrote meanwhile.  Later changes are kept.  If later changes are
-    in the same lines, the undo stops and shows them, and nothing changes.  Exits with 1 then.
+    With CALL, undoes all changes of the workspace while the call ran, also those that you made meanwhile.  Later
+    changes are kept.  If a later change is in the same lines, the command shows it, changes nothing, and exits with 1.
 
     Example: covalt-git chat undo c1
     """
