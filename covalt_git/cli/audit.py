@@ -77,9 +77,15 @@ def verify(chat_id: str | None, signers: Path | None) -> None:
 
 
 def _since(text: str | None) -> str | None:
-    match = _AGE.fullmatch(text or "")
+    if text is None:
+        return None
+    match = _AGE.fullmatch(text)
     if match is None:
-        return text
+        try:
+            return timestamps.parsed(text)
+        except CovaltError as error:
+            error.hint = "write 2026-11-20T17:24:00Z, or 30d, 12h or 45m"
+            raise
     return timestamps.written(datetime.now(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])}))
 
 

@@ -126,7 +126,7 @@ class SigningKey(NamedTuple):
         text = read_private(file, SigningKeyError)
         if text is None:
             raise SigningKeyError(
-                f"the key {str(file)!r} does not exist, so nothing is signed", hint=_MAKE_KEY
+                f"the key {str(file)!r} does not exist, so commits cannot be signed", hint=_MAKE_KEY
             )
         try:
             private = load_ssh_private_key(text.encode(), None)
