@@ -7,7 +7,7 @@ killed in between, the next writer records the call as interrupted.
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -143,12 +143,11 @@ class Engine:
             CannotInstallError: if the toolset's dependencies cannot be installed.
             CancelledError: if the follower cancels while the call waits for its chat.
         """
-        # A call with an idempotency key can also be cancelled while it waits for its chat.
+        # From here until it is recorded, because a server that stops waits for the calls that are tracked.  One with an
+        # idempotency key can also be cancelled while it waits for its chat; nobody knows the id of another.
         with (
             observe_call(chat.id, request.tool_id, request.call_id) as observed,
-            self._tracked(request.call_id, chat.id, request.tool_id)
-            if request.call_id
-            else nullcontext(),
+            self._tracked(request.call_id or new_id(), chat.id, request.tool_id),
         ):
             outcome = self._run_call(chat, request, target)
             observed.set_outcome(outcome)
@@ -203,8 +202,7 @@ class Engine:
 
     def _call(self, writer: Writer, request: CallRequest, target: Found) -> CallOutcome:
         """Make a call in the locked chat."""
-        if self.follower.cancel.is_set():
-            raise CancelledError("the call was cancelled before it began")
+        self._check_not_cancelled()
         # Looked up again under the lock: a repeated request that waited here must find the call that held the lock,
         # or the tool runs twice (test_several_processes_run_a_call_once).
         repeated = self.earlier_outcome(writer.chat, request)
@@ -230,6 +228,10 @@ class Engine:
         if allowed:
             return engine.run(writer, allowed, target, confirmed=True)
         return engine.ask(writer, call, target, reasons)
+
+    def _check_not_cancelled(self) -> None:
+        if self.follower.cancel.is_set():
+            raise CancelledError(f"the call did not begin: {self.follower.cancel.why}")
 
     def as_of_now(self) -> Self:
         """Return the engine with the current configuration; use it for each decision after a wait.
@@ -351,7 +353,7 @@ class Engine:
                 return None
             call = engine.new_call(chat, target, request, base=base)
             begin = partial(self.follower.report, Started(call.id))
-            with self._running(call):
+            with self._tracked(call.id, chat.id, call.tool_id), step("run", call.id):
                 # Not warm: a sandbox serves calls in one folder only, and each copy is a new folder.
                 outcome = engine._outcome(copy, call, target, begin=begin, warm=False)  # noqa: SLF001 - as above
             outcome = concurrent_reads.outcome_with_home_paths(outcome, copy, chat)
@@ -574,13 +576,27 @@ class Engine:
         If ``confirmed``, the decorator of the tool cannot require approval, because a reviewer has given it.  ``place``
         is the place in the script that makes the call, which may be allowed there.
         """
+        # Until it is recorded: a server that stops waits for what is tracked, and its process ends the threads of
+        # requests (test_a_call_that_runs_when_the_server_stops_is_recorded).
+        with self._tracked(call.id, call.chat_id, call.tool_id):
+            return self._run(writer, call, target, confirmed=confirmed, place=place)
+
+    def _run(
+        self,
+        writer: Writer,
+        call: PendingCall,
+        target: Found,
+        *,
+        confirmed: bool,
+        place: ScriptPlace | None,
+    ) -> CallOutcome:
         # Approved calls, replays and calls of scripts come here too.
         self._check_can_sign(writer.chat)
         # Nothing below is for our own code: it has no sandbox, limits or decorator. The call is not stored as running
         # either: it makes no effect before its commit, so a killed one has not happened and can be repeated.
         if target.tool.kind == "builtin":
             self.spend_token(target, writer.chat, call.id, again=confirmed)
-            with self._running(call):
+            with step("run", call.id):
                 self.follower.report(Started(call.id))
                 return builtin_calls.run(writer, call, target)
         chat = writer.chat
@@ -598,6 +614,8 @@ class Engine:
         # (test_a_call_killed_while_it_runs_is_interrupted_and_never_runs_again).
         def begin() -> None:
             nonlocal has_begun
+            # A server that stops waits for the calls that have begun, and for no other.
+            self._check_not_cancelled()
             # Before the call is stored: one whose token is spent has not begun.
             self.spend_token(target, chat, call.id, again=confirmed)
             # First: if this fails, nothing has begun, and no follower hears of the call.
@@ -610,7 +628,7 @@ class Engine:
         usage = writer.snapshot.usage(chat.workspace)
         before_call = writer.snapshot.unstored_files(chat.workspace)
         try:
-            with self._running(call):
+            with step("run", call.id):
                 outcome = self._outcome(chat, started, target, begin=begin, confirmed=confirmed)
         # Not KeyboardInterrupt: commands turn Ctrl-C into a cancellation, so that it cannot come between the end of the
         # tool and its record (cli/terminal/interrupt.py).
@@ -720,11 +738,6 @@ class Engine:
 
     def _tracked(self, call_id: str, chat_id: str, tool_id: str) -> AbstractContextManager[None]:
         return RUNNING.track(call_id, self.follower.cancel, chat_id=chat_id, tool_id=tool_id)
-
-    @contextmanager
-    def _running(self, call: PendingCall) -> Iterator[None]:
-        with self._tracked(call.id, call.chat_id, call.tool_id), step("run", call.id):
-            yield
 
     def _record_of(
         self,

@@ -55,6 +55,9 @@ class Cancel(threading.Event):
             self.set()
 
 
+_STOPPED = "the server was stopped"
+
+
 @dataclass(frozen=True, slots=True)
 class Follower:
     """Client that follows a call.
@@ -84,12 +87,16 @@ class RunningCalls:
     def __init__(self) -> None:
         self._calls: list[_Running] = []  # append and remove are atomic
         self._ended = threading.Condition()
+        self._stopped = False
 
     @contextmanager
     def track(self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str) -> Iterator[None]:
         """Register a call for :meth:`cancel` while the block runs."""
         call = _Running(call_id, chat_id, tool_id, cancel)
         self._calls.append(call)
+        # After the append: a call that comes while the server stops is either cancelled with the others or here.
+        if self._stopped:
+            cancel.set_as(_STOPPED)
         try:
             yield
         finally:
@@ -131,12 +138,21 @@ class RunningCalls:
             if call.chat_id == chat_id and call.cancel.left and call.cancel.client == client:
                 call.cancel.set_as("its client made another call before it answered")
 
-    def end_all(self) -> None:
-        """Cancel all calls because the server stops, and wait until each is recorded."""
-        for call in [*self._calls]:
-            call.cancel.set_as("the server was stopped")
-        with self._ended:
-            self._ended.wait_for(lambda: not self._calls)
+    @contextmanager
+    def served(self) -> Iterator[None]:
+        """Serve clients while the block runs; then cancel all calls, and wait until each is recorded.
+
+        A call that begins later, as one whose request waited for a thread, is cancelled before its tool runs.
+        """
+        self._stopped = False
+        try:
+            yield
+        finally:
+            self._stopped = True
+            for call in [*self._calls]:
+                call.cancel.set_as(_STOPPED)
+            with self._ended:
+                self._ended.wait_for(lambda: not self._calls)
 
 
 RUNNING = RunningCalls()

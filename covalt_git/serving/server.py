@@ -113,13 +113,11 @@ def serve(
         # Pages only read, so until the next write they would show a call that a killed process left as
         # running, and an unfinished checkout as edits of the user.
         project.chats.finish_left()
-        try:
+        # Here, not at the end of the process: that does not wait for the daemon threads of requests, and from Python
+        # 3.12 on it refuses the others new threads and programs, which the record of a call may need
+        # (test_a_call_that_runs_when_the_server_stops_is_recorded).
+        with RUNNING.served():
             server.run([listener.socket])
-        finally:
-            # Here, not at the end of the process: that does not wait for the daemon threads of requests, and from
-            # Python 3.12 on it refuses the others new threads and programs, which the record of a call may need
-            # (test_a_call_that_runs_when_the_server_stops_is_recorded).
-            RUNNING.end_all()
 
 
 def project_app(

@@ -6,17 +6,34 @@ from typing import Any
 
 import pytest
 
+from covalt_git.calls import engine
 from covalt_git.calls.engine import CallRequest
+from covalt_git.calls.running import RunningCalls
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset import read_toolset
+from covalt_git.workspaces.lock import CancelledError
 from tests.calls.conftest import World, code
 
 IMPORTED = "source_type: zip\n"
 
 
 # Before a call
+
+
+def test_a_call_that_comes_after_the_server_has_stopped_does_not_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = RunningCalls()
+    monkeypatch.setattr(engine, "RUNNING", running)
+
+    with running.served():
+        world.call("add", text="a")
+    with pytest.raises(CancelledError, match="the server was stopped"):
+        world.call("add", text="b")
+
+    assert world.codes() == ["success"]
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,9 @@ from pathlib import Path
 
 
 def endless() -> None:
+    # So many that their commit takes longer than the end of a process.
+    for number in range(1000):
+        Path(f"{number}.txt").write_text(str(number))
     Path("begun.txt").write_text("begun")
     time.sleep(600)
 """
@@ -147,7 +150,7 @@ def test_a_call_that_runs_when_the_server_stops_is_recorded(tmp_path: Path, path
     (call,) = operate("list_calls", chat_id="c1")["calls"]
     assert "the server was stopped" in str(call["error"])
     detail = operate("get_call", chat_id="c1", call_id=call["id"])
-    assert [change["path"] for change in detail["changes"]] == ["begun.txt"]
+    assert len(detail["changes"]) == 1001
 
 
 def test_the_token_may_come_from_the_environment_and_the_browser_is_opened(
