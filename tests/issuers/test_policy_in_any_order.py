@@ -31,12 +31,16 @@ numbers = count()
 
 
 class Asked(NamedTuple):
-    """A call that was made: its id, its text, its token, and the id of its approval if it was pending."""
+    """A call that was made: its id, its text, its token, and the id of its approval if it was pending.
+
+    ``runs`` is how many calls had run before the approval was requested: each changes the workspace.
+    """
 
     call_id: str
     text: str
     token: str
     execution_id: str | None
+    runs: int
 
 
 class Policy(RuleBasedStateMachine):
@@ -55,6 +59,10 @@ class Policy(RuleBasedStateMachine):
         self.approved: set[str] = set()
         self.free: set[str] = set()
         make_chat(self.api, tokens.token())
+
+    @property
+    def runs(self) -> int:
+        return len(self.free | self.approved)
 
     @rule(effects=effects)
     def change_rules(self, effects: tuple[str, ...]) -> None:
@@ -88,7 +96,7 @@ class Policy(RuleBasedStateMachine):
             self.pending.add(execution_id)
         else:
             self.free.add(text)
-        self.asked.append(Asked(call_id, text, token, execution_id))
+        self.asked.append(Asked(call_id, text, token, execution_id, self.runs))
 
     @rule(data=st.data())
     def use_a_spent_token(self, data: st.DataObject) -> None:
@@ -120,6 +128,11 @@ class Policy(RuleBasedStateMachine):
             assert error_of(answer) in {"already_settled", "policy_denied"}
         elif verb == "approve_call" and is_denied:
             assert error_of(answer) == "policy_denied"
+        elif verb == "approve_call" and made.runs != self.runs:
+            assert error_of(answer) == "asked_again"
+            renewed = answer.get_json()["hint"].rpartition(" ")[2]
+            self.pending ^= {made.execution_id, renewed}
+            self.asked.append(made._replace(execution_id=renewed, runs=self.runs))
         else:
             assert answer.status_code == 200, answer.get_data(as_text=True)
             self.pending.remove(made.execution_id)
