@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flask import Flask, jsonify, request
 
 from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.manifests.project_config import read_config
-from covalt_git.operations.registry import every_operation
 from covalt_server import request_context, static_files
-from covalt_server.api import errors, events, http, openapi, streams, tool_registry
+from covalt_server.api import errors, http, tool_registry
+from covalt_server.api.every_operation import OPERATIONS, api_document
 from covalt_server.git import smart_http
 from covalt_server.pages import (
     approvals,
@@ -27,6 +27,7 @@ from covalt_server.pages import (
     live,
     policy,
     preview,
+    reference,
     registered_tools,
     scripts,
     search,
@@ -47,17 +48,10 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
-    from covalt_git.operations.registry import Operation
     from covalt_git.project_watch import WatchedProject
 
 MAX_BODY_BYTES = 16 << 20
 """Maximum size of a request in bytes; operations with uploads have their own limits."""
-
-OPERATIONS: tuple[Operation[Any, Any], ...] = (
-    *(operation for operation in every_operation().values() if not operation.local),
-    *streams.OPERATIONS,
-    *events.OPERATIONS,
-)
 
 PAGES = (
     home.pages,
@@ -76,6 +70,7 @@ PAGES = (
     approvals.pages,
     scripts.pages,
     search.pages,
+    reference.pages,
     elicitation.pages,
     artifacts.pages,
     preview.pages,
@@ -152,7 +147,4 @@ def create_git_app(root: Path, *, token: str, port: int, role: str | None = None
 
 
 def _document() -> Response:
-    document = openapi.document(OPERATIONS, request.host_url.rstrip("/"))
-    document["paths"] |= tool_registry.documented_paths()
-    document["components"]["schemas"] |= tool_registry.documented_schemas()
-    return jsonify(document)
+    return jsonify(api_document(request.host_url.rstrip("/")))

@@ -32,8 +32,8 @@ from covalt_git.workspaces.branches import Rename
 from covalt_git.workspaces.chat import AboutChat
 from covalt_git.workspaces.switching import Journal
 from covalt_server.api import errors
+from covalt_server.api.every_operation import OPERATIONS
 from covalt_server.api.openapi import document
-from covalt_server.app import OPERATIONS
 from tests.contract.json_names import json_keys
 from tests.contract.name_files import check_names
 from tests.contract.schema_names import schema_names

@@ -119,6 +119,7 @@ def _models(every: list[Operation[Any, Any]]) -> tuple[dict[Any, JsonObject], Js
 def _operation(operation: Operation[Any, Any], references: dict[Any, JsonObject]) -> JsonObject:
     entry: JsonObject = {
         "operationId": operation.name,
+        "tags": [operation.run.__module__.rpartition(".")[2].replace("_", " ")],
         "summary": operation.summary,
         "description": operation.description,
         "responses": _responses(operation, references),

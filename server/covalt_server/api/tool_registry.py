@@ -134,6 +134,7 @@ def _documented(route: _Route) -> JsonObject:
         return {str(status): {"description": phrase(status), "content": content}}
 
     operation: JsonObject = {
+        "tags": ["tool registry"],
         "summary": route.summary,
         "responses": answer(route.status, route.schema, route.media),
     }

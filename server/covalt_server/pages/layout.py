@@ -76,6 +76,7 @@ def install(app: Flask, port: int) -> None:
 def escape_hidden(app: Flask) -> None:
     """Make the templates of an app escape invisible characters in every text."""
     app.add_template_filter(_prose, "prose")
+    app.add_template_filter(_coded, "coded")
     app.add_template_filter(results.as_arguments, "arguments")
     app.add_template_filter(results.as_short_arguments, "short_arguments")
     app.add_template_filter(_sentence, "sentence")
@@ -104,6 +105,15 @@ def _sentence(text: str) -> str:
 def _prose(value: object) -> Markup:
     """Return a message, description or result for a page."""
     return escape(value if _is_html(value) else display.running(str(value)))
+
+
+def _coded(text: str) -> Markup:
+    """Return a description of the API for a page, with its ``code`` as code."""
+    parts = [escape(part) for part in text.split("``")]
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part
+        for number, part in enumerate(parts)
+    )
 
 
 def _lines(value: object) -> Markup:

@@ -19,9 +19,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from covalt_git.json_values import json_schema
+from covalt_server.api.every_operation import OPERATIONS
 from covalt_server.api.http import method
 from covalt_server.api.openapi import path_of
-from covalt_server.app import OPERATIONS
 from tests.api_client import BEARER, HOME, Api
 from tests.examples import examples
 

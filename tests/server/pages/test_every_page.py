@@ -31,6 +31,7 @@ PAGES = [
     *("/search", "/search?q=csv", "/search?q=csv&kind=call&chat=c1"),
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
     "/tools/data-lab:summarize?chat=c1&run={chart}&compare={chart}&compare={failed_chart}",
+    *("/reference", "/reference/merge_branch"),
     *("/policy", "/policy?tool=app-builder:run_command"),
     *("/toolsets", "/toolsets/data-lab", "/toolsets/broken/files/toolset.yaml"),
     *("/toolsets/misspelt/files/toolset.yaml", "/toolsets/misspelt/fix"),
