@@ -1,6 +1,6 @@
 """covalt-git: an AI assistant's tools and its work, kept in Git.
 
-``open_project(path)`` opens a project in Python; ``docs/python-api.md`` describes it.  Its modules are
+``open_project(path)`` opens a project in Python; ``docs/reference/python-api.md`` describes it.  Its modules are
 imported on first use, so that ``import covalt_git`` imports no other package.
 """
 

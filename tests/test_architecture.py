@@ -1,11 +1,11 @@
-"""docs/architecture.md says what the code is: its layers are those of import-linter, and its files exist."""
+"""docs/project/architecture.md says what the code is: its layers are those of import-linter, and its files exist."""
 
 import re
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "project" / "architecture.md").read_text(encoding="utf-8")
 
 
 def test_the_layers_are_those_of_import_linter() -> None:
@@ -28,7 +28,7 @@ def test_every_file_that_the_page_names_exists() -> None:
 
 
 def test_refs_are_never_packed_by_dulwich() -> None:
-    """See docs/design/upstream/pack-refs-loses-refs.md; ruff bans modules and functions, not methods."""
+    """See docs/project/upstream/pack-refs-loses-refs.md; ruff bans modules and functions, not methods."""
     files = (ROOT / "covalt_git").rglob("*.py")
     calls = re.compile(r"\.(?:pack_refs|add_packed_refs)\(")
 

@@ -18,7 +18,7 @@ from covalt_git.problems.explain import (
 
 @click.command(cls=JsonCommand)
 @click.argument("code", required=False)
-@click.option("--markdown", is_flag=True, hidden=True, help="Print docs/problems.md.")
+@click.option("--markdown", is_flag=True, hidden=True, help="Print docs/reference/problems.md.")
 def command(code: str | None, *, markdown: bool) -> None:
     """Explain a CODE of validate or of a failed call; without one, list them all.
 

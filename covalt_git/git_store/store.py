@@ -2,7 +2,7 @@
 
 New objects are pending, and readable through this object only, until :meth:`GitStore.flush` or
 :meth:`GitStore.swap_ref` writes them as one durable pack.  So a ref is never durable before all that it
-reaches, and stock git finds a valid store at any time (docs/design/chat-store.md).
+reaches, and stock git finds a valid store at any time (docs/reference/chat-store.md).
 """
 
 from __future__ import annotations

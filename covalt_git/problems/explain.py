@@ -87,7 +87,7 @@ def _markdown(name: str) -> str:
 
 
 def problems_page() -> str:
-    """Return the text of ``docs/problems.md``: all explanations, in the order of the codes."""
+    """Return the text of ``docs/reference/problems.md``: all explanations, in the order of the codes."""
     chapters = [_INTRODUCTION]
     for code in titles():
         lines = explanation(code).markdown.rstrip().split("\n")
@@ -114,4 +114,4 @@ The problems that `covalt-git validate` reports; `covalt-git explain CG201` prin
 change their meaning: `CG1xx` is the YAML text, `CG2xx` its values, `CG3xx` the files of a toolset, `CG4xx` the
 project. At the end are the [codes of calls](#codes-of-calls).
 
-This page is generated from `covalt_git/problems/`: `covalt-git explain --markdown > docs/problems.md`."""
+This page is generated from `covalt_git/problems/`: `covalt-git explain --markdown > docs/reference/problems.md`."""

@@ -1,6 +1,6 @@
 """A chat for reading: its branches, history, files, calls and approvals; :mod:`.writer` changes them.
 
-``docs/design/chat-store.md`` describes its folder and its store.
+``docs/reference/chat-store.md`` describes its folder and its store.
 """
 
 from __future__ import annotations

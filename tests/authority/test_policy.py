@@ -15,7 +15,7 @@ from tests.counted_work import work_of
 from tests.operations_client import Operations
 from tests.workspaces.stores import commit_all
 
-PAGE = (Path(__file__).parents[2] / "docs/policy.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/how-to/policy.md").read_text(encoding="utf-8")
 ROLES = "version: 1\nroles:\n  owner: {admin: true}\n  agent: {allow: ['app-builder.*']}\nrules:\n"
 
 

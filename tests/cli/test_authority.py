@@ -15,7 +15,7 @@ Cli = Callable[..., tuple[int, str]]
 
 
 def documented() -> str:
-    return (REPOSITORY / "docs/authority.md").read_text(encoding="utf-8")
+    return (REPOSITORY / "docs/how-to/authority.md").read_text(encoding="utf-8")
 
 
 def test_the_docs_show_what_it_prints(root: Path, cli: Cli) -> None:

@@ -88,7 +88,7 @@ def test_the_hooks_run_for_the_files_of_a_project(root: Path, path: str) -> None
         codes.append(subprocess.run(entry, cwd=root, env=env, check=False).returncode)
         for file in ("covalt.yaml", "toolsets/a/tools/b.py", "sub/toolsets/state/a.yaml"):
             assert re.search(hook["files"], file)
-        assert not re.search(hook["files"], "docs/toolsets.md")
+        assert not re.search(hook["files"], "docs/reference/toolset-yaml.md")
     assert codes == [1, 0]  # the second one fixes
 
 

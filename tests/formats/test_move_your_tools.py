@@ -1,4 +1,4 @@
-"""The examples of docs/move-your-tools.md work, in their order, in one folder."""
+"""The examples of docs/how-to/move-your-tools.md work, in their order, in one folder."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from covalt_git.cli import cli
 from tests.formats import laws
 
-PAGE = (laws.REPOSITORY / "docs/move-your-tools.md").read_text(encoding="utf-8")
+PAGE = (laws.REPOSITORY / "docs/how-to/move-your-tools.md").read_text(encoding="utf-8")
 EXAMPLE = re.compile(
     r"(?:(?:In|in) `(?P<file>[\w./-]+)`[^`]*?:\n\n```(?:json|yaml|markdown)\n(?P<content>.*?)```\n)"
     r"|```sh\ncovalt-git (?P<command>[^\n]+)\n```",

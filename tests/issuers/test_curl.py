@@ -1,4 +1,4 @@
-"""The transcript of docs/registry.md: curl registers the tool of Starfly's reference, and calls it once."""
+"""The transcript of docs/how-to/registry.md: curl registers the tool of Starfly's reference, and calls it once."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from tests.uvicorn_server import TOKEN, served
 
-PAGE = (Path(__file__).parents[2] / "docs/registry.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/how-to/registry.md").read_text(encoding="utf-8")
 TRANSCRIPT = PAGE.partition("## From registration to a call")[2].partition("```\n\n")[0]
 CONFIG = """\
 version: 1

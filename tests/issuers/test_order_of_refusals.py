@@ -13,7 +13,7 @@ from tests.issuers import tokens
 from tests.issuers.guarded import call, code_of, guard, make_chat
 from tests.issuers.tokens import ARGS, AUDIENCE, TOOL, WHOLE
 
-PAGE = (Path(__file__).parents[2] / "docs/issuers.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/how-to/issuers.md").read_text(encoding="utf-8")
 MAP = "roles: {claim: group, map: {calls: caller, sees nothing: nobody, is denied: reviewer}}"
 RULES = "rules:\n  - {pattern: guarded.echo, roles: [reviewer], when: {args: {text: h*}}, effect: deny}\n"
 CLAIMS: dict[str, dict[str, Any]] = {

@@ -128,7 +128,7 @@ def test_8_and_9_entries_survive_the_server_and_an_update_keeps_the_default_prot
 
 
 def test_10_the_documented_codes_are_those_of_answers(guarded: Api) -> None:
-    page = (REPOSITORY / "docs/issuers.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/how-to/issuers.md").read_text(encoding="utf-8")
     table = page.partition("| check | otherwise |")[2].partition("\n\n")[0]
     documented = set(re.findall(r"40\d `(\w+)`|, `(\w+)` \|", table))
     codes = {code for pair in documented for code in pair if code}

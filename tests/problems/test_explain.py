@@ -113,8 +113,10 @@ def test_code_in_lower_case_is_found_and_unknown_code_names_the_nearest() -> Non
 
 
 def test_docs_problems_is_up_to_date() -> None:
-    """Make it anew with ``covalt-git explain --markdown > docs/problems.md``."""
-    assert (REPOSITORY / "docs/problems.md").read_text(encoding="utf-8") == problems_page()
+    """Make it anew with ``covalt-git explain --markdown > docs/reference/problems.md``."""
+    assert (REPOSITORY / "docs/reference/problems.md").read_text(
+        encoding="utf-8"
+    ) == problems_page()
 
 
 def test_every_code_of_a_failed_call_is_explained() -> None:
@@ -137,7 +139,7 @@ def test_the_codes_of_calls_are_sorted_and_exist() -> None:
 
 def test_every_code_that_the_documents_name_is_explained() -> None:
     names = {*(REPOSITORY / "tests/contract/names/codes.txt").read_text().split()}
-    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").glob("*.md")]
+    pages = [REPOSITORY / "README.md", *(REPOSITORY / "docs").rglob("*.md")]
     named = {name for page in pages for name in re.findall(r"`([a-z_]+)`", page.read_text())}
 
     assert {"ambiguous", "moved", "tool_exists"} <= named & names

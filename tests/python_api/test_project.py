@@ -123,7 +123,7 @@ def test_the_errors_of_a_missing_folder_are_true(root: Path, tmp_path: Path) -> 
 
 
 def test_the_example_of_the_page_has_types(tmp_path: Path) -> None:
-    page = (REPOSITORY / "docs/python-api.md").read_text(encoding="utf-8")
+    page = (REPOSITORY / "docs/reference/python-api.md").read_text(encoding="utf-8")
     call = next(block for block in page.split("```python\n")[1:] if "PendingResult" in block)
     program = tmp_path / "example.py"
     program.write_text(

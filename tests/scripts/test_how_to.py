@@ -1,4 +1,4 @@
-"""The how-to of docs/scripts.md, as it is written: an agent in search mode, and a reviewer with a command."""
+"""The how-to of docs/how-to/scripts.md, as it is written: an agent in search mode, and a reviewer with a command."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from covalt_git.cli import cli
 from tests.mcp_client import talk
 from tests.scripts.conftest import Scripts
 
-PAGE = Path(__file__).parents[2] / "docs/scripts.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/scripts.md"
 MANIFEST = """\
 id: gmail
 name: Gmail

@@ -1,4 +1,4 @@
-"""The how-to of docs/plugins.md, as it is written, with the provider and the API on this machine."""
+"""The how-to of docs/how-to/plugins.md, as it is written, with the provider and the API on this machine."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from tests.calls.conftest import World
 from tests.runtime.in_sandbox import needs_full
 from tests.sign_ins.accounts import Accounts, sign_in
 
-PAGE = Path(__file__).parents[2] / "docs/plugins.md"
+PAGE = Path(__file__).parents[2] / "docs/how-to/plugins.md"
 
 
 def block(language: str, number: int = 0) -> str:

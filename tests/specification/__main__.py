@@ -1,4 +1,4 @@
-"""Write docs/specification.md: ``python -m tests.specification``."""
+"""Write docs/project/specification.md: ``python -m tests.specification``."""
 
 from tests.specification.page import PAGE, page
 

@@ -1,11 +1,11 @@
-"""The page docs/specification.md, generated from requirements.yaml."""
+"""The page docs/project/specification.md, generated from requirements.yaml."""
 
 from collections import Counter
 from typing import Any
 
 from tests.specification.marks import TESTS, read
 
-PAGE = TESTS.parent / "docs" / "specification.md"
+PAGE = TESTS.parent / "docs" / "project" / "specification.md"
 BEGINNING = """\
 # The specification, statement by statement
 

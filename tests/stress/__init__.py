@@ -1,1 +1,1 @@
-"""Longer proofs than a test may be: ``make stress``.  Their figures are in ``docs/stress.md``."""
+"""Longer proofs than a test may be: ``make stress``.  Their figures are in ``docs/project/stress.md``."""

@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "stress.md"
+PAGE = Path(__file__).parents[2] / "docs" / "project" / "stress.md"
 
 _FIGURE_CELLS = 2
 _INTRODUCTION = """\

@@ -1,4 +1,4 @@
-"""A chat that is built with git commands alone, as ``docs/design/chat-store.md`` describes it, is a chat."""
+"""A chat that is built with git commands alone, as ``docs/reference/chat-store.md`` describes it, is a chat."""
 
 import re
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.workspaces.stores import fsck, git, open_chats, save, upload
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/design/chat-store.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/chat-store.md"
 
 
 def block(start: str) -> str:

@@ -141,7 +141,7 @@ class ManifestPage(Result):
 class ManifestDetail(ManifestRow):
     """A commit of a chat with its changes.
 
-    ``record`` is the commit's record (docs/chats.md); it is empty for a call of a tool that the role
+    ``record`` is the commit's record (docs/explanation/chats-in-git.md); it is empty for a call of a tool that the role
     may not see.
     """
 

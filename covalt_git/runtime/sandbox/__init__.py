@@ -2,7 +2,7 @@
 
 The levels are ``full`` (namespaces, landlock, seccomp, limits), ``landlock`` (without user namespaces),
 ``seatbelt`` (macOS, never tested on a Mac) and ``process`` (limits only: it bounds accidents, not attacks).
-The page ``docs/design/runtime.md`` has what each level bounds.  A weaker level is never used silently::
+The page ``docs/explanation/runtime.md`` has what each level bounds.  A weaker level is never used silently::
 
     pid = os.fork()                     # in a process with one thread that never ran code of a tool,
     if pid == 0:                        # has a clean environment and knows no secret
