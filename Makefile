@@ -12,16 +12,16 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-all test-quick stress faults check browser screenshots servers format clean
+.PHONY: run test test-all test-quick stress faults check docs browser screenshots servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 # `exec`: make sends its signals to the shell of the recipe, which would end without the server.
 run: $(RUNS)
 	@exec env PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
-# `check` has run the tests of texts.
+# `check` has run the tests of texts and of the site.
 test: check browser servers
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_texts.py --ignore=tests/test_readability.py
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_texts.py --ignore=tests/test_readability.py --ignore=tests/test_site.py
 
 # The tests on each version of Python that this machine has, each in an environment of its own.
 test-all:
@@ -35,7 +35,7 @@ test-all:
 test-quick: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal -m "not browser and not servers and not stress and not slow"
 
-# What takes longer than a test may: kills, broken disks, many writers, many trees (docs/stress.md).
+# What takes longer than a test may: kills, broken disks, many writers, many trees (docs/project/stress.md).
 stress: $(READY)
 	$(BIN)/python -m tests.stress
 
@@ -69,13 +69,17 @@ $(THEIRS)/.ready: $(READY) $(addprefix fixtures/servers/,package.json package-lo
 	if wait $$npm && [ $$pip = 0 ]; then touch $@; \
 	else echo "install Node and npm to run the tests that use MCP servers of others"; fi
 
-# Format, lint, types, layers, plain English, and the page about the specification.
-check: $(READY)
+# The site of the documents in build/docs, without network; a warning, such as a link to a missing page, is an error.
+docs: $(READY)
+	$(BIN)/python -m docs.site
+
+# Format, lint, types, layers, plain English, the page about the specification, and the site of the documents.
+check: $(READY) docs
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/test_texts.py tests/test_readability.py tests/specification/test_requirements.py
+	$(BIN)/pytest -q tests/test_texts.py tests/test_readability.py tests/test_site.py tests/specification/test_requirements.py
 
 format: $(READY)
 	$(BIN)/ruff format

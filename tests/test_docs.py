@@ -6,23 +6,29 @@ from pathlib import Path
 
 import pytest
 import yaml
-from click import Context, Group
+from click import Command, Context, Group
 
 from covalt_git import open_project, yaml_text
 from covalt_git.cli import cli
-from covalt_git.cli.command_names import COMMANDS
 from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ProjectConfig, ServerConfig
 from covalt_git.models.renderers import RENDERER_TYPES
 from covalt_git.models.toolset_manifest import ToolDeclaration, ToolsetManifest
+from covalt_git.problems.explain import titles as problem_titles
 from covalt_git.toolsets.new_project import create_project
 from covalt_git.toolsets.project_files import read_project
+from docs.site.markdown import anchor
 from tests import command
 from tests.tables import tables
 from tests.workspaces.stores import run_git
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *PAGES]
+
+
+def name_of(document: Path) -> str:
+    return document.relative_to(ROOT).as_posix()
 
 
 def fenced(document: Path, language: str) -> list[str]:
@@ -30,31 +36,134 @@ def fenced(document: Path, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_command_that_a_document_shows_exists(document: Path) -> None:
+CODE = re.compile(r"(?ms)^ *```(console|sh)\n(.*?)^ *```|`([^`\n]+)`")
+NOW = [one for one in DOCUMENTS if one.name != "CHANGELOG.md"]
+"""The documents about this version; the changelog also names what earlier versions had."""
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of each command ``covalt-git ...`` in the code of a document."""
+    parts = []
+    for language, block, span in CODE.findall(text):
+        joined = block.replace("\\\n", " ")
+        is_console = language == "console"  # other lines are output
+        parts += re.findall(r"(?m)^ *\$ .*", joined) if is_console else [joined or span]
+    code = "\n".join(parts)
+    lines = re.findall(
+        r"(?:^|[$&;(|=\"'`] *|exec )(?:covalt-git|git covalt) ([^\n|;&#>]*)", code, re.MULTILINE
+    )
+    return [re.split(r"[\s`]+", line.strip()) for line in lines]
+
+
+def unknown_parts(words: list[str]) -> list[str]:
+    """Return the words of a command that it does not have: a name of a command, or an option."""
+    command: Command | None = cli
+    options = {"--help", "-h"}
+    while isinstance(command, Group):
+        options |= {name for one in command.params for name in one.opts}
+        name = next((one for one in words if command.get_command(Context(command), one)), None)
+        if name is None:
+            # Without a command, a group lists; some take an argument, such as the id of a chat.
+            first = next((one for one in words if not one.startswith("-")), "")
+            is_name = re.fullmatch(r"[a-z][a-z-]*", first) and not command.invoke_without_command
+            return [first] if is_name else []
+        words = words[words.index(name) + 1 :]
+        command = command.get_command(Context(command), name)
+    assert command is not None
+    options |= {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    used = [match[0] for one in words if (match := re.match(r"--[a-zA-Z][\w-]*", one))]
+    return [one for one in used if one not in options]
+
+
+@pytest.mark.parametrize("document", NOW, ids=name_of)
+def test_every_command_and_option_that_a_document_shows_exists(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
-    shown = set(re.findall(r"covalt-git ([a-z]+)(?: ([a-z]+))?", text))
+    unknown = [(words, unknown_parts(words)) for words in commands(text)]
+
+    assert [one for one in unknown if one[1]] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "unknown"),
+    [
+        ("covalt-git chat log c1 --graph", []),
+        ("covalt-git chat log c1 --grahp", ["--grahp"]),
+        ("covalt-git caht log c1", ["caht"]),
+        ("covalt-git chat lock c1", ["lock"]),
+        ("covalt-git --role reviewer approval list --json", []),
+    ],
+)
+def test_a_command_that_does_not_exist_is_refused(command: str, unknown: list[str]) -> None:
+    (words,) = commands(f"Run `{command}`.")
+
+    assert unknown_parts(words) == unknown
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"(?ms)^ *```.*?^ *```$", "", page.read_text(encoding="utf-8"))
+    slugs = [anchor(heading) for heading in re.findall(r"(?m)^#+ (.+)$", text)]
+    return {*slugs, *(f"{slug}-{slugs[:at].count(slug)}" for at, slug in enumerate(slugs))}
+
+
+def broken_links(document: Path) -> list[str]:
+    text = re.sub(r"(?ms)^ *```.*?^ *```$|`[^`\n]+`", "", document.read_text(encoding="utf-8"))
+    broken = []
+    for path, place in re.findall(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        target = document.parent / path if path else document
+        is_page = target.suffix == ".md" and target.exists()
+        if not target.exists() or (place and (not is_page or place not in anchors(target))):
+            broken.append(f"{path}#{place}" if place else path)
+    return broken
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
+    assert broken_links(document) == []
+
+
+def test_a_link_to_a_missing_page_or_heading_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A page\n\n[a](#a-page) [b](#b) [c](page.md#c) [d](d.md) [e](https://example.com/e)\n"
+    )
+
+    assert broken_links(page) == ["#b", "page.md#c", "d.md"]
+
+
+@pytest.mark.parametrize("document", NOW, ids=name_of)
+def test_every_problem_code_and_path_that_a_document_names_exists(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    codes = {*re.findall(r"\bCG\d{3}\b", text)} - {*problem_titles()}
+    paths = re.findall(
+        r"`((?:covalt_git|covalt_toolset|server|tests|docs|fixtures|bench|examples|frontend|schemas)/[\w./*-]+)",
+        text,
+    )
+
+    assert codes == set()
+    assert [one for one in paths if not any(ROOT.glob(one.rstrip("/.")))] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_key_of_a_yaml_example_exists(document: Path) -> None:
+    models: dict[str, type[ToolsetManifest | ProjectConfig]] = {
+        **dict.fromkeys(ToolsetManifest.model_fields, ToolsetManifest),
+        **dict.fromkeys(ProjectConfig.model_fields, ProjectConfig),
+    }
     unknown = []
-    for noun, verb in shown:
-        if noun not in COMMANDS:
-            continue  # a sentence about covalt-git, not a command
-        command = cli.get_command(None, noun)  # type: ignore[arg-type]
-        if isinstance(command, Group) and verb and verb not in command.list_commands(Context(cli)):
-            unknown.append(f"{noun} {verb}")
+    texts = [text for block in fenced(document, "yaml") for text in re.split(r"(?m)^---$", block)]
+    for text in texts:
+        content = yaml_text.load(text, "example.yaml")
+        keys = [*content.data] if isinstance(content.data, dict) else []
+        if keys and all(key in models for key in keys):
+            reading = check(content, models[keys[0]])
+            unknown += [problem for problem in reading.problems if problem.code == "CG201"]
 
     assert unknown == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
-    text = document.read_text(encoding="utf-8")
-    targets = re.findall(r"\]\(([^)#:]+)\)", text)
-
-    assert [one for one in targets if not (document.parent / one).exists()] == []
-
-
 def test_every_promise_names_a_test_that_exists() -> None:
-    text = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/project/promises.md").read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/.]+)(?:::(\w+))?`", text)
 
     assert named
@@ -67,7 +176,7 @@ def test_the_examples_of_the_python_api_run(
 ) -> None:
     create_project(tmp_path / "my-project")
     monkeypatch.chdir(tmp_path)
-    first, *others = fenced(ROOT / "docs/python-api.md", "python")
+    first, *others = fenced(ROOT / "docs/reference/python-api.md", "python")
     exec(first, {"SALES": b"month,total\n1,10\n2,20\n"})
     with open_project("my-project") as project:
         names = {"project": project, "chat": project.create_chat()}
@@ -128,7 +237,9 @@ def test_toolset_of_the_readme_works(tmp_path: Path) -> None:
 
 
 def test_documented_covalt_yaml_has_no_problems() -> None:
-    (text,) = [one for one in fenced(ROOT / "docs/toolsets.md", "yaml") if "version: 1" in one]
+    (text,) = [
+        one for one in fenced(ROOT / "docs/reference/covalt-yaml.md", "yaml") if "version: 1" in one
+    ]
 
     reading = check(yaml_text.load(text, "covalt.yaml"), ProjectConfig)
 
@@ -150,8 +261,8 @@ def test_documented_covalt_yaml_has_no_problems() -> None:
     ],
 )
 def test_every_key_is_documented(names: list[str]) -> None:
-    text = (ROOT / "docs/toolsets.md").read_text(encoding="utf-8")
-    words = set(re.findall(r"[\w-]+", text))
+    pages = (ROOT / "docs/reference").glob("*.md")
+    words = {word for page in pages for word in re.findall(r"[\w-]+", page.read_text("utf-8"))}
 
     assert [name for name in names if name not in words] == []
 
@@ -161,7 +272,7 @@ def test_this_repository_is_a_project_without_problems() -> None:
 
 
 def test_every_test_that_the_page_about_the_runtime_names_exists() -> None:
-    text = (ROOT / "docs/design/runtime.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/explanation/runtime.md").read_text(encoding="utf-8")
     tests = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("*.py")}
     named = re.findall(r"`(?:(test_\w+\.py)(?:::)?)?(test_\w+)?`(?: \(([^)]*)\))?", text)
     ids = [one for *_, listed in named for one in re.findall(r"`([\w-]+)`", listed)]
@@ -176,7 +287,7 @@ def test_every_test_that_the_page_about_the_runtime_names_exists() -> None:
 
 def test_the_port_of_urls_is_the_default_port() -> None:
     default = str(ServerConfig().port)
-    for path in (ROOT / "docs").glob("*.md"):
+    for path in PAGES:
         ports = re.findall(
             r"http://(?:\w+:\S+@)?127\.0\.0\.1:(\d+)", path.read_text(encoding="utf-8")
         )
@@ -185,7 +296,7 @@ def test_the_port_of_urls_is_the_default_port() -> None:
 
 
 def test_no_document_installs_what_is_not_published() -> None:
-    documents = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    documents = [ROOT / "README.md", *PAGES]
     texts = [*documents, *(ROOT / "covalt_git").rglob("*.py"), *(ROOT / "server").rglob("*.py")]
     published = re.compile(r"pip install (?:--\S+ )*covalt-git|covalt-git@v?\d|rev: v\d")
 
@@ -193,7 +304,7 @@ def test_no_document_installs_what_is_not_published() -> None:
 
 
 def test_the_hook_of_the_documents_is_the_hook_of_this_repository() -> None:
-    written = fenced(ROOT / "docs/validation.md", "yaml")[0]
+    written = fenced(ROOT / "docs/how-to/validation.md", "yaml")[0]
     (local,) = yaml.safe_load(written)["repos"]
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     names = ("id", "name", "entry", "files", "pass_filenames")

@@ -1,0 +1,91 @@
+// The order of the results of the site's search: BM25 over pages, with their headings as a second field.
+//
+// Sphinx gives a page the same score for a word in any of its headings, so long pages with many headings come first,
+// and a page that lacks one word of a question is not found.  Its index has no numbers of occurrences, so each
+// word of a page counts once.
+
+var Scorer = {
+  objNameMatch: 11, objPartialMatch: 6, objPrio: { 0: 0, 1: 0, 2: -5 }, objPrioDefault: 0,
+  title: 30, partialTitle: 7, term: 5, partialTerm: 2,
+  // An entry of the index of Python names is worth less than a text about them.
+  score: (result) => (result[6] === SearchResultKind.index ? result[4] / 10 : result[4]),
+};
+
+const BM25 = { k: 1.2, b: 0.6, heading: 1.5, prefix: 0.5 };
+
+// Users search for tasks.  An index page only lists other pages.
+const WORTH = { "how-to": 1.2, explanation: 1.1, project: 0.8, index: 0.5 };
+
+const filesOf = (files) => (files === undefined ? [] : [files].flat());
+
+// The number of different words of each page.
+const pageLengths = () => {
+  const lengths = Search._index.docnames.map(() => 0);
+  for (const files of Object.values(Search._index.terms)) {
+    for (const file of filesOf(files)) lengths[file] += 1;
+  }
+  return lengths;
+};
+
+// The pages that have a word in their text, with a weight: 1, or less if they only have a longer word.
+const pagesWith = (word) => {
+  const weights = new Map();
+  for (const index of [Search._index.terms, Search._index.titleterms]) {
+    const names = word.length < 3 ? [word] : Object.keys(index).filter((name) => name.startsWith(word));
+    for (const name of names) {
+      for (const file of filesOf(Object.hasOwn(index, name) ? index[name] : undefined)) {
+        weights.set(file, Math.max(weights.get(file) ?? 0, name === word ? 1 : BM25.prefix));
+      }
+    }
+  }
+  return weights;
+};
+
+// For each page its heading that has most of the words: [weight, heading, anchor].
+const bestHeadings = (rarity) => {
+  const stemmer = new Stemmer();
+  const best = new Map();
+  for (const [heading, places] of Object.entries(Search._index.alltitles)) {
+    const words = new Set(splitQuery(heading.toLowerCase()).map((word) => stemmer.stemWord(word)));
+    let weight = 0;
+    for (const [word, value] of rarity) if (words.has(word)) weight += value;
+    weight /= 1 + words.size / 10;
+    for (const [file, anchor] of weight > 0 ? places : []) {
+      // The title of a page says more than one of its headings.
+      const own = anchor === null ? weight * 1.3 : weight;
+      if (own > (best.get(file)?.[0] ?? 0)) best.set(file, [own, heading, anchor]);
+    }
+  }
+  return best;
+};
+
+const rankedPages = (searchTerms, excludedTerms) => {
+  const { docnames, filenames, titles } = Search._index;
+  const lengths = pageLengths();
+  const average = lengths.reduce((sum, length) => sum + length, 0) / lengths.length;
+  const found = new Map([...searchTerms].map((word) => [word, pagesWith(word)]));
+  const rarity = new Map();
+  for (const [word, files] of found) {
+    rarity.set(word, Math.log(1 + (docnames.length - files.size + 0.5) / (files.size + 0.5)));
+  }
+  const headings = bestHeadings(rarity);
+  const excluded = new Set([...excludedTerms].flatMap((word) => [...pagesWith(word).keys()]));
+  const results = [];
+  docnames.forEach((name, file) => {
+    const words = [...found].filter(([, files]) => files.has(file));
+    // A question may have one word that its answer lacks.
+    if (!words.length || words.length < searchTerms.size - (searchTerms.size > 2 ? 1 : 0) || excluded.has(file)) return;
+    const norm = BM25.k * (1 - BM25.b + (BM25.b * lengths[file]) / average);
+    let score = 0;
+    for (const [word, files] of words) score += (rarity.get(word) * files.get(file) * (BM25.k + 1)) / (1 + norm);
+    const [weight, heading, anchor] = headings.get(file) ?? [0, titles[file], null];
+    score = 4 * (score + BM25.heading * weight) * (words.length / searchTerms.size) ** 2;
+    score *= WORTH[name.split("/").pop() === "index" ? "index" : name.split("/")[0]] ?? 1;
+    const title = anchor ? `${titles[file]} > ${heading}` : titles[file];
+    results.push([name, title, anchor ? `#${anchor}` : "", null, score, filenames[file], SearchResultKind.text]);
+  });
+  return results;
+};
+
+// This file is a part of language_data.js, which pages load after the search and before the index.
+Search.performTermsSearch = rankedPages;
