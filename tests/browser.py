@@ -5,6 +5,7 @@ import shutil
 
 import playwright.sync_api
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 WHOLE = ("chromium", "chromium-browser", "google-chrome")
 SHELL = "chromium-headless-shell"
@@ -37,6 +38,16 @@ def console_errors(page: playwright.sync_api.Page) -> list[str]:
     page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
     return errors
+
+
+def violations(page: playwright.sync_api.Page) -> list[str]:
+    """Return the elements of a page that break a rule of axe, also one of its best practices, with the rule."""
+    answer = Axe().run(page, options={"resultTypes": ["violations"]}).response
+    return [
+        f"{rule['impact']} {rule['id']}: {node['html']}"
+        for rule in answer["violations"]
+        for node in rule["nodes"]
+    ]
 
 
 def missing(what: str, how: str) -> None:

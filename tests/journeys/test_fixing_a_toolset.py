@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser import console_errors
+from tests.browser import console_errors, violations
 from tests.journeys.terminal import Terminal
 
 
@@ -68,6 +68,7 @@ def test_a_page_is_edited_beside_its_preview(page: Page, shared: Terminal) -> No
     page.keyboard.press("Control+s")
     expect(page.get_by_role("heading", name="Effect of this change")).to_be_visible()
     expect(page.locator(".diff .add")).to_contain_text("A typed line")
+    assert violations(page) == []
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Saved.")).to_be_visible()
     assert file.read_text(encoding="utf-8") == f"{text}<p>A typed line</p>\n"

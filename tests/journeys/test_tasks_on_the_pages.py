@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import BrowserContext, FrameLocator, Page, ViewportSize, expect
 
-from tests.browser import console_errors
+from tests.browser import console_errors, violations
 from tests.journeys.terminal import Terminal
 from tests.journeys.tip_calculator import CHAT, TipCalculator
 from tests.operations_client import Operations
@@ -78,6 +78,7 @@ def test_an_app_is_built_changed_redesigned_and_merged_beside_its_conversation(
     expect(body).to_have_css("background-color", EVENING)
     expect(page.get_by_label(re.compile("Changed on"))).to_contain_text("style.css")
 
+    assert violations(page) == []
     page.get_by_text(f"on {branch}", exact=False).first.click()
     page.get_by_role("button", name="Switch to main").click()
     expect(body).to_have_css("background-color", DAYLIGHT)
@@ -154,6 +155,7 @@ def test_a_word_is_searched_in_all_chats_and_the_call_that_wrote_it_is_undone(
     expect(page.locator(".diff .del")).to_have_text(re.compile("coffee"))
     expect(page.locator(".diff .add")).to_have_count(0)
     assert (operate.workspace(chat) / "list.txt").read_text() == "milk\nbread\ncoffee\n"
+    assert violations(page) == []
     page.get_by_role("button", name="Undo on main").click()
 
     expect(page.get_by_text("Undone in a new commit on main.")).to_be_visible()
@@ -161,9 +163,10 @@ def test_a_word_is_searched_in_all_chats_and_the_call_that_wrote_it_is_undone(
 
 
 def fits(page: Page) -> None:
-    """Expect that a phone does not scroll the page sideways."""
+    """Expect that the page is accessible, and that a phone does not scroll it sideways."""
     page.wait_for_load_state()
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], page.url
+    assert violations(page) == []
 
 
 def test_a_broken_toolset_is_fixed_on_a_phone_from_the_start_page(

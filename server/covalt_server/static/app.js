@@ -1,33 +1,7 @@
 // Enhancements of all pages, which also work without JavaScript.
 
-// Timestamps in the reader's locale and time zone; the exact one is the title.
-const relative = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
-const STEPS = [["minute", 60], ["hour", 3600], ["day", 86400], ["week", 604800]];
-
-function sayTimes(root = document) {
-  for (const element of root.querySelectorAll("time[datetime]")) {
-    const moment = new Date(element.dateTime);
-    const seconds = (moment - Date.now()) / 1000;
-    const age = Math.abs(seconds);
-    element.title = moment.toLocaleString();
-    if (age < 45) {
-      element.textContent = seconds < 0 ? "just now" : "in a moment";
-    } else if (age < 30 * 86400) {
-      const [unit, length] = STEPS.findLast(([, size]) => age >= size) ?? STEPS[0];
-      element.textContent = relative.format(Math.round(seconds / length), unit);
-    } else {
-      element.textContent = moment.toLocaleDateString();
-    }
-  }
-}
-
-sayTimes();
-setInterval(sayTimes, 30_000);
 for (const loaded of ["covalt:more", "htmx:after:swap"]) {
-  document.addEventListener(loaded, () => {
-    sayTimes();
-    addCopyButtons();
-  });
+  document.addEventListener(loaded, addCopyButtons);
 }
 
 // Rows that live.js adds load their parts as the others do.

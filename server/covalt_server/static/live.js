@@ -12,7 +12,7 @@ const PAUSE = 40; // ms in which further events cause no request of their own
 const MESSAGES = "covalt:messages";
 const place = document.getElementById("live"); // the project's problems, under `covalt-git dev`
 const chat = /^\/chats\/([^/]+)/.exec(location.pathname)?.[1];
-const served = new WeakMap(); // HTML of an element as the server sent it, before scripts changed it
+const served = new WeakMap(); // HTML of an element as the server sent it, before scripts changed it, without the texts of timestamps
 let position = document.querySelector("meta[name=covalt-position]").content;
 let stream = null;
 let polling = null; // the controller of long polling, if streams fail
@@ -52,8 +52,11 @@ function isInUse(element) {
 
 // Updates in place
 
+// Timestamps have another text as soon as they are parsed (times.js), and the same timestamp another one later.
+const markup = (element) => element.outerHTML.replace(/(<time datetime="[^"]*")[^>]*>[^<]*/g, "$1>");
+
 function remember(root) {
-  for (const element of root.querySelectorAll("[data-live], [data-live=rows] > *, [data-live=rows] details[id]")) served.set(element, element.outerHTML);
+  for (const element of root.querySelectorAll("[data-live], [data-live=rows] > *, [data-live=rows] details[id]")) served.set(element, markup(element));
 }
 
 // Details that have not changed stay, with what was loaded into them; others stay open or closed.

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from covalt_git.names import new_id
 from tests.api_client import Api, refused
+from tests.browser import violations
 from tests.live_server import Live
 from tests.mcp_client import add_toolset
 from tests.server.event_streams import coming, events, follow, names, resume, until
@@ -140,6 +141,7 @@ def run(page: Page, served: Live, name: str) -> None:
 def test_a_form_is_answered_with_the_keyboard(page: Page, served: Live) -> None:
     run(page, served, "order")
     expect(page.get_by_text("What should we <b>pack</b>?")).to_be_visible()
+    assert violations(page) == []
     page.get_by_label("name").focus()
     page.keyboard.type("A")
     expect(page.get_by_text("shorter than 2")).to_be_visible()

@@ -1,26 +1,27 @@
 """Every page: served with its policy, accessible, and as wide as its screen."""
 
+import json
 import struct
 from collections.abc import Iterator
 from typing import Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
-from tests.api_client import Api
-from tests.browser import console_errors
+from tests.api_client import Api, form_file
+from tests.browser import console_errors, violations
 from tests.examples import covering
 from tests.live_server import Live, live
 from tests.mcp_client import add_toolset
 from tests.server.sample_bundle import DEMO
+from tests.sources.pets_api import document
 
 PAGES = [
     *("/", "/chats", "/chats/c1", "/chats/c1?compare=idea", "/chats/c1/messages/{message}"),
     *("/chats/c1/history", "/chats/c1/states/HEAD", "/chats/c1/diff?old=HEAD&new="),
     *("/chats/c1/files", "/chats/c1/files/days.csv?c2=>3&sort=-2", "/chats/c1/files/notes.md"),
-    *("/chats/c1/files/notes.md?view=edit", "/chats/c1/files/hum.wav"),
+    *("/chats/c1/files/notes.md?view=edit", "/chats/c1/files/hum.wav", "/chats/c1/new-file"),
     *("/chats/c1/files/app.html", "/chats/c1/preview/app.html", "/chats/c1/preview/?width=768"),
     *("/chats/c1/merge?branch=idea", "/chats/c1/conflicts"),
     *("/chats/parted/diff?old=idea&new=main", "/chats/parted/diff?old=idea&new=main&view=split"),
@@ -36,12 +37,22 @@ PAGES = [
     *("/toolsets", "/toolsets/data-lab", "/toolsets/broken/files/toolset.yaml"),
     *("/toolsets/misspelt/files/toolset.yaml", "/toolsets/misspelt/fix"),
     *("/toolsets/misspelt/edit/toolset.yaml", "/toolsets/data-lab/edit/artifacts/chart.html"),
-    *("/toolsets/data-lab/uninstall", "/toolsets/data-lab/sources/new"),
-    *("/toolsets/broken", "/registry"),
+    *("/toolsets/data-lab/uninstall", "/toolsets/data-lab/sources/new", "/toolsets/demo"),
+    *("/toolsets/broken", "/toolsets/demo/changes", "/toolsets/lists/sources/pets", "/registry"),
     *("/imports", "/imports/{staged}"),
     *("/approvals?state=all", "/approvals/{approval}", "/nowhere"),
     *("/scripts", "/scripts/{script}", "/approvals/{of_script}"),
 ]
+NOT_PAGES = {
+    "calls.frame",  # of a result that its tool's server shows: test_frames.py opens it
+    "artifacts.artifact",  # the page of a toolset in a frame, which the page of its call has
+    "calls.result",  # JSON
+    "preview_files.file",  # the app of a chat in a frame, which the preview has
+    "questions.question",  # of a running call: test_elicitation.py opens it
+    "toolset_files.page",  # the page of a toolset in a frame, which its editor has
+    "toolsets.export",  # a download
+}
+"""Endpoints that answer with something else than a page, or with a page that another test opens."""
 LISTS = """\
 id: lists
 name: Lists
@@ -59,12 +70,16 @@ DOT = bytes.fromhex(
 )
 
 SMALL = """() => {
-  const targets = document.querySelectorAll("a, button, input, select, textarea, summary");
+  const TARGETS = "a, button, input, select, textarea, summary";
   const isSmall = (box) => box.width > 0 && box.height > 0 && (box.width < 24 || box.height < 24);
   // A link within a sentence has the height of its line (WCAG 2.5.8), and an unseen target no pointer.
-  const inSentence = (one) => one.matches("a, button.link") && getComputedStyle(one).display === "inline"
-    && one.parentElement.textContent.trim() !== one.textContent.trim();
-  return [...targets]
+  const inSentence = (one) => {
+    if (!one.matches("a, button.link") || getComputedStyle(one).display !== "inline") return false;
+    const sentence = one.parentElement.cloneNode(true);
+    for (const target of sentence.querySelectorAll(TARGETS)) target.remove();
+    return /\\p{L}{2}/u.test(sentence.textContent);
+  };
+  return [...document.querySelectorAll(TARGETS)]
     .filter((one) => one.checkVisibility() && isSmall(one.getBoundingClientRect()))
     .filter((one) => !one.matches(".unseen, .skip, [type=hidden], .unseen *") && !inSentence(one))
     .map((one) => one.outerHTML.slice(0, 120));
@@ -85,6 +100,12 @@ def api(shared: Api) -> Api:
         'id: misspelt\nname: Misspelt\nverison: "1"\ndescriptoin: It is not right.\n'
     )
     add_toolset(api.root, "lists", LISTS, LISTS_PYTHON)
+    text = json.dumps(document("https://pets.example.com"))
+    pets = {"name": "pets.json", "files": {"pets.json": text}}
+    api.post("add_source", toolset_id="lists", namespace="pets", document=pets)
+    bundle = form_file("demo.zip", DEMO)
+    assert api.send_form("import_toolset", {"file": bundle}).status_code == 200
+    (api.root / "toolsets/demo/README.md").write_text("# A file of the user\n")
     entry = {"tool_id": "idle/one", "name": "Idle", "description": "Waits."}
     api.post("register_tool", entry=entry)
     api.upload(("days.csv", b"day,celsius\n2026-01-01,3.5\n2026-01-02,4.5\n"))
@@ -145,6 +166,23 @@ def ids(api: Api) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
+def long_chat(api: Api) -> None:
+    """The chat ``long``, whose conversation is longer than a screen and has a preview."""
+    api.post("create_chat", chat_id="long")
+    for number in range(12):
+        text = f"# Part {number}\n\n" + "Words of a text. " * 40
+        message = api.post("add_message", chat_id="long", text=text)["message_id"]
+        args = {"path": "app.html", "content": f"<h1>{number}</h1>" * 30}
+        api.post(
+            "call_tool",
+            chat_id="long",
+            tool_id="app-builder:write_file",
+            args=args,
+            message_id=message,
+        )
+
+
+@pytest.fixture(scope="module")
 def served(api: Api) -> Iterator[Live]:
     with live(api.root) as own:
         yield own
@@ -156,6 +194,20 @@ def page(chromium: Browser, served: Live) -> Iterator[Page]:
         page = context.new_page()
         page.goto(served.door)
         yield page
+
+
+def test_every_route_of_a_page_is_opened(served: Live, ids: dict[str, str]) -> None:
+    routes = served.app.url_map.bind("127.0.0.1")
+    existing = [path.partition("?")[0] for path in PAGES if path != "/nowhere"]
+    opened = {routes.match(path.format(**ids))[0] for path in existing}
+    pages = {
+        rule.endpoint
+        for rule in served.app.url_map.iter_rules()
+        if "GET" in (rule.methods or ())
+        and "." in rule.endpoint
+        and not rule.rule.startswith("/api/")
+    }
+    assert pages - opened == NOT_PAGES
 
 
 @pytest.mark.parametrize(("path", "view"), covering(PAGES, VIEWS))
@@ -178,14 +230,66 @@ def test_a_page_is_accessible_and_fits_its_screen(
         page.locator("#args").press("Tab")
         page.keyboard.press("Enter")
         page.get_by_role("heading", name="A call requires approval").wait_for()
-    violations = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert width > 375 or page.evaluate(SMALL) == []
-    assert [
-        f"{one['id']}: {node['html']}"
-        for one in violations
-        if one["impact"] in {"serious", "critical"}
-        for node in one["nodes"]
-    ] == []
+    assert violations(page) == []
     assert [one for one in errors if "404" not in one] == []
+
+
+SHIFTS = """() => new Promise((done) => {
+  const shifts = [];
+  const note = (entries) => shifts.push(...entries.filter((one) => one.value > 0).map(
+    (one) => `${one.value.toFixed(4)} ${one.sources.map(({ node }) => node?.outerHTML?.slice(0, 80))}`));
+  const observer = new PerformanceObserver((list) => note(list.getEntries()));
+  observer.observe({ type: "layout-shift", buffered: true });
+  requestAnimationFrame(() => requestAnimationFrame(() => { note(observer.takeRecords()); done(shifts); }));
+})"""
+"""Script that waits for a drawn frame, and returns what moved on the page without an action of the user."""
+
+
+@pytest.mark.usefixtures("long_chat")
+@pytest.mark.parametrize("width", [1280, 375])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/chats/long",
+        "/chats/long?preview=app.html#end",
+        "/chats/c1?compare=idea",
+        "/chats/c1/calls/{chart}",
+        "/chats/c1/calls/{written}",
+        "/chats/parted/diff?old=idea&new=main",
+        "/chats/parted/diff?old=idea&new=main&view=split",
+    ],
+)
+def test_nothing_moves_while_a_page_loads(
+    page: Page, served: Live, ids: dict[str, str], path: str, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto("about:blank")  # another anchor alone would load nothing
+    page.goto(served.url + path.format(**ids))
+    expect(page.locator("iframe.artifact:not([data-sized])")).to_have_count(0)
+    assert page.evaluate(SHIFTS) == []
+
+
+def test_a_conversation_has_large_targets_on_a_phone(page: Page, served: Live, api: Api) -> None:
+    api.post("create_chat", chat_id="c2")
+    texts = ("Write a page", "Write a page about rain")
+    first = api.post("add_message", chat_id="c2", text=texts[0])["message_id"]
+    api.post("edit_message", chat_id="c2", message=first, text=texts[1])
+    for tool, args in (
+        ("write_file", {"path": "index.html", "content": "<h1>Rain</h1>"}),
+        ("run_command", {"command": "ls"}),
+    ):
+        api.post("call_tool", chat_id="c2", tool_id=f"app-builder:{tool}", args=args)
+    page.set_viewport_size({"width": 375, "height": 800})
+    page.goto(f"{served.url}/chats/c2")
+    page.locator("details.call > summary").first.click()
+    expect(page.locator("time").first).to_have_text("just now")
+    for name in ("Previous version", "Page of the call", "Details"):
+        page.get_by_text(name, exact=True).or_(page.get_by_label(name)).first.wait_for()
+    assert page.evaluate(SMALL) == []
+    page.get_by_role("link", name="Preview", exact=True).click()
+    page.locator("#preview-changes").get_by_role("link", name="index.html").wait_for()
+    assert page.evaluate(SMALL) == []
+    assert violations(page) == []

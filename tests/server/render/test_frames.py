@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from covalt_git.render.targets import RefusedError
 from covalt_server.render.artifacts import FrameAddress, frame_address
 from tests.api_client import TOKEN, Api
-from tests.browser import console_errors
+from tests.browser import console_errors, violations
 from tests.live_server import live
 from tests.mcp_client import add_toolset
 from tests.server.outside import Outside
@@ -16,7 +16,7 @@ from tests.tables import tables
 
 OWN_PORT = 8787
 TABLES = tables(__file__)
-SHOWN = b"""<!doctype html><title>tool</title><p id="told"></p><script>
+SHOWN = b"""<!doctype html><html lang="en"><title>tool</title><main><h1 id="told"></h1></main><script>
 fetch("/again").then(() => { told.textContent = `shown by ${origin}` });
 </script>"""
 PREVIEW = """\
@@ -123,5 +123,6 @@ def test_every_page_that_shows_a_result_shows_its_frame(api: Api, chromium: Brow
             expect(content(page)).to_be_in_viewport()
         page.get_by_role("link", name="Open it alone").click()
         expect(page.frame_locator("iframe").locator("#told")).to_contain_text("shown by")
+        assert violations(page) == []
 
     assert errors == []
