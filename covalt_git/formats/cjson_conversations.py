@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from covalt_git.formats.documents import FormatError
-from covalt_git.models.calls import PendingCall
+from covalt_git.models.calls import PendingCall, run_start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,20 +141,24 @@ def _blocks(logged: LoggedCall) -> list[JsonObject]:
             decision | {key: value for key, value in optional.items() if value is not None}
         )
     if not isinstance(call, PendingCall):
-        blocks.append(_result(logged.id, call))
+        blocks.append(_result(logged.id, call, approval))
     return blocks
 
 
-def _result(call_id: str, call: CallRecord) -> JsonObject:
-    times = [datetime.fromisoformat(timestamp) for timestamp in (call.started_at, call.finished_at)]
+def _result(call_id: str, call: CallRecord, approval: Approval | None) -> JsonObject:
+    error_text = str(call.error) if call.error else None
+    approved_at = approval.ran_at if approval else None
+    start = run_start(call.status, error_text, call.started_at, approved_at)
     block: JsonObject = {
         "blockType": "toolResult",
         "id": f"result-{call_id}",
         "createdAt": call.finished_at,
         "toolCallId": call_id,
         "toolResultState": _FAILURES.get(call.error.code, "failed") if call.error else "succeeded",
-        "durationMs": round((times[1] - times[0]).total_seconds() * 1000),
     }
+    if start is not None:
+        passed = datetime.fromisoformat(call.finished_at) - datetime.fromisoformat(start)
+        block["durationMs"] = max(0, round(passed.total_seconds() * 1000))
     if call.error is None:
         return {**block, "output": call.result}
     error: JsonObject = {"code": call.error.code, "message": call.error.message}

@@ -1,11 +1,13 @@
 """Export of a conversation as CJSON: messages, calls, approvals and results, without files."""
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from covalt_git import timestamps
 from covalt_git.json_values import json_schema
 from tests.api_client import configure
 from tests.operations.conftest import add_message
@@ -60,7 +62,7 @@ def test_calls_follow_their_message_with_their_results(new: Operations) -> None:
 
 @pytest.mark.parametrize("decision", ["approve_call", "deny_call"])
 def test_an_approval_is_a_block_between_the_call_and_its_result(
-    new: Operations, decision: str
+    new: Operations, decision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_message(new, "Clean up")
     call(new, "write_file", path="a.txt", content="one")
@@ -69,12 +71,25 @@ def test_an_approval_is_a_block_between_the_call_and_its_result(
 
     assert [one["blockType"] for one in waiting[2:]] == ["toolCall"]
     assert waiting[2]["requiresApproval"] is True
+    asked_at, now = datetime.fromisoformat(timestamps.now()), timestamps.now
+
+    def an_hour_later() -> str:
+        return timestamps.written(datetime.fromisoformat(now()) + timedelta(hours=1))
+
+    monkeypatch.setattr(timestamps, "now", an_hour_later)
     new(decision, execution_id=pending["execution_id"])
     _, approval, result = blocks(exported(new))[2:]
     states = approval["toolApprovalState"], result["toolResultState"]
     expected = {"approve_call": ("approved", "succeeded"), "deny_call": ("rejected", "canceled")}
     assert states == expected[decision]
     assert approval["approvedBy"]
+    # The time that the call ran, without the hour in which it waited; a denied call did not run.
+    assert datetime.fromisoformat(result["createdAt"]) - asked_at >= timedelta(minutes=59)
+    assert (
+        (result["durationMs"] < 1_800_000)
+        if decision == "approve_call"
+        else ("durationMs" not in result)
+    )
 
 
 def test_alternatives_share_an_index_and_one_is_preferred(new: Operations) -> None:
