@@ -16,17 +16,20 @@ from covalt_git import timestamps
 from covalt_git.access import NamedTool
 from covalt_git.calls.servers import mcp_calls
 from covalt_git.catalog import toolset_cache
+from covalt_git.connections.definition import Name
+from covalt_git.connections.token_store import SignInFile, SignInFileError
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError, Problem, listed
 from covalt_git.git_store.objects import BrokenStoreError
-from covalt_git.grants.status import missing_grants
+from covalt_git.grants.status import acting_grants, missing_grants
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.models.calls import MAY_BE_SCRIPTS, main_argument
 from covalt_git.operations.calls.approvals import indexed_approvals
 from covalt_git.operations.chats.chats import ChatRow, indexed_chats, synced_chats
 from covalt_git.operations.chats.merges import waiting_conflicts
 from covalt_git.operations.context import Context
+from covalt_git.operations.credentials.logins import sign_in_entries
 from covalt_git.operations.credentials.secrets import secrets_of
 from covalt_git.operations.registry import EmptyRequest, PathText, Result, operation
 from covalt_git.operations.results import DamagedChat
@@ -51,6 +54,7 @@ NeedKind = Literal[
     "grant",
     "trust",
     "secret",
+    "sign_in",
     "source",
     "edits",
     "failed_call",
@@ -206,7 +210,7 @@ def _of_toolsets(context: Context) -> list[UserNeed]:
         if row.sound and row.enabled
         for need in toolsets.needs(row, toolset_cache.toolset(context.project.root, row.id))
     ]
-    kinds: tuple[NeedKind, ...] = ("grant", "trust", "secret", "source")
+    kinds: tuple[NeedKind, ...] = ("grant", "trust", "secret", "sign_in", "source")
     return broken + sorted(needs, key=lambda need: kinds.index(need.kind))
 
 
@@ -268,11 +272,36 @@ class _Toolsets(NamedTuple):
                     else "covalt-git secret allow",
                     toolset_id=row.id,
                 )
+        yield from self._sign_ins(toolset)
         ungranted = {grant.server for grant in grants}
         for source in refresh.sources_of(self.context.project.root, toolset):
             # A server without its grant can be neither started nor listed.
             if source.enabled and source.declared.id not in ungranted:
                 yield from self._of_source(source)
+
+    def _sign_ins(self, toolset: Toolset) -> Iterator[UserNeed]:
+        """Yield the granted sign-ins that are missing, or whose token cannot be renewed."""
+        entries = sign_in_entries(toolset)
+        granted = acting_grants(toolset).secrets if entries else {}
+        for entry in entries:
+            name, server = entry.reference_name, f"{toolset.id}/{entry.id}"
+            if name not in granted:
+                continue  # the sign-in itself needs the grant, and the missing grant of a tool is listed
+            why = ""
+            try:
+                file = SignInFile.of(
+                    Name(self.context.project.root, toolset.id, name), entry.digest
+                )
+                stored = file.read()
+                if stored is None:
+                    why = f"{server} needs a sign-in"
+                elif stored.is_dead:
+                    why = f"the sign-in to {server} has expired"
+            except SignInFileError as error:
+                why = f"the sign-in to {server} cannot be used: {error.message}"
+            if why:
+                command = f"covalt-git auth login {server}"
+                yield UserNeed(kind="sign_in", message=why, command=command, toolset_id=toolset.id)
 
     def _of_source(self, source: refresh.ToolSource) -> Iterator[UserNeed]:
         name, waits = source.shown_id, source.to_accept

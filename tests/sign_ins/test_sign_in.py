@@ -11,8 +11,11 @@ from covalt_git.errors import CovaltError
 from covalt_git.operations.context import Context
 from covalt_git.operations.credentials import logins
 from covalt_git.project import Project
+from tests.api_client import Api
 from tests.calls.conftest import World
 from tests.connections.signing_in import redirect_of, visit
+from tests.operations_client import Operations
+from tests.server.visitor import Visitor
 from tests.sign_ins import accounts
 from tests.sign_ins.accounts import Accounts, sign_in, stored
 from tests.sign_ins.conftest import grant
@@ -228,3 +231,23 @@ def test_files_of_a_sign_in_are_outside_of_the_project(shop: World) -> None:
     assert not [
         file for file in shop.root.rglob("*") if file.is_file() and token in file.read_bytes()
     ]
+
+
+def test_a_missing_sign_in_is_listed_where_the_user_looks_first(shop: World) -> None:
+    def needs() -> list[tuple[str, str]]:
+        rows = Operations(shop.root)("list_needs")["needs"]
+        return [(row["kind"], row["command"]) for row in rows if row["toolset_id"] == "shop"]
+
+    assert needs() == [("sign_in", "covalt-git auth login shop/shop")]
+    home = Visitor(Api.of(shop.root).app).open("/")
+    (button,) = [link.href for link in home.links if link.text.startswith("Sign in")]
+    path, _, anchor = button.partition("#")
+    assert f'id="{anchor}"' in Visitor(Api.of(shop.root).app).open(path).source
+    assert "shop/shop needs a sign-in" in shop.cli("status").stdout
+
+    sign_in(shop.root)
+    assert needs() == []
+
+    # A sign-in can be used only with its grant, which is needed first.
+    (shop.root / "toolsets/state/shop.yaml").unlink()
+    assert {kind for kind, _ in needs()} == {"grant"}

@@ -29,6 +29,7 @@ _BUTTONS: dict[NeedKind, str] = {
     "grant": "Grant",
     "trust": "Review",
     "secret": "Show",
+    "sign_in": "Sign in",
     "source": "Review",
     "edits": "Show changes",
     "failed_call": "Show the error",
@@ -94,6 +95,8 @@ def _page(need: UserNeed) -> str:
             return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor=anchor)
         case "broken_toolset":
             return _place(need)
+        case "sign_in":
+            return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor="sign-ins")
         case "grant":
             return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor="grants")
         case _:
