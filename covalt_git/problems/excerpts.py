@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from covalt_git.text import display
 
@@ -16,12 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from covalt_git.errors import Problem
-
 _MAX_BYTES: Final = 4 << 20
 _TAB: Final = 4
 _LINE_END = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"""\"[^"]*\"|'[^']*'|[^\s,:\[\]{}"'<>()=]+|.""")
+
+
+class FilePlace(Protocol):
+    """A place in a file of the project, such as that of a problem; ``line`` is 0 for the whole file."""
+
+    @property
+    def path(self) -> str:
+        """The path from the project's folder."""
+
+    @property
+    def line(self) -> int:
+        """The line, from 1."""
+
+    @property
+    def col(self) -> int:
+        """The character, from 1."""
 
 
 class Excerpt(NamedTuple):
@@ -47,15 +61,15 @@ class Sources:
         self._mask = mask
         self._lines: dict[str, list[str]] = {}
 
-    def excerpt(self, problem: Problem, room: int) -> Excerpt | None:
-        """Return the excerpt of a problem in at most ``room`` cells, or None if it has no line."""
-        if not problem.line:
+    def excerpt(self, place: FilePlace, room: int) -> Excerpt | None:
+        """Return the excerpt of a place in at most ``room`` cells, or None if it has no line."""
+        if not place.line:
             return None
-        lines = self._read(problem.path)
+        lines = self._read(place.path)
         # The file can have changed since it was checked.
-        if problem.line > len(lines):
+        if place.line > len(lines):
             return None
-        return excerpt(problem.line, lines[problem.line - 1], problem.col, room)
+        return excerpt(place.line, lines[place.line - 1], place.col, room)
 
     def _read(self, path: str) -> list[str]:
         if path not in self._lines:

@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, make_response, render_template, request
 
 from covalt_git.access import has_admin_role
+from covalt_git.credentials.leaks import blotted
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.operations import policy, tools
 from covalt_git.operations.registry import InvalidRequestError
+from covalt_git.problems.excerpts import Sources
+from covalt_server.pages import toolset_files
 from covalt_server.request_context import ask, project
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from werkzeug.wrappers import Response
 
     from covalt_git.json_values import JsonObject
-    from covalt_git.operations.policy import PolicyExplained
+    from covalt_git.operations.policy import PolicyExplained, PolicyLine
 
 pages = Blueprint("policy", __name__)
+
+_WIDEST = 160
+"""Cells of a line that is shown as text."""
+
+
+class _LinePlace(NamedTuple):
+    """A line that took part in a decision; its page and its text are empty if there is none."""
+
+    line: PolicyLine
+    page: str
+    text: str
 
 
 @pages.get("/policy")
@@ -41,6 +57,24 @@ def explain() -> Response:
     except CovaltError as error:
         return make_response(_page("", tool_id, role, text, error=error), error.http_status)
     return make_response(_page(tool_id, tool_id, role, text, explained=explained))
+
+
+def _places(lines: Sequence[PolicyLine], *, is_admin: bool) -> list[_LinePlace]:
+    """Return lines that took part in a decision, each with its page, or with its text if no page shows the file.
+
+    Only admins get the text: a line of ``covalt.yaml`` can name roles and tools that others do not see.
+    """
+    sources = Sources(project().root, blotted)
+    places = []
+    for line in lines:
+        folder, toolset_id, path = (*line.path.split("/", 2), "", "")[:3]
+        page = text = ""
+        if folder == "toolsets" and path and toolset_id not in {"state", "locks"}:
+            page = toolset_files.source_of(toolset_id)(line) or ""
+        elif is_admin and (excerpt := sources.excerpt(line, _WIDEST)):
+            text = excerpt.text.strip()
+        places.append(_LinePlace(line, page, text))
+    return places
 
 
 def _arguments(text: str) -> JsonObject | None:
@@ -71,6 +105,7 @@ def _page(
         roles=tuple(config.roles) if is_admin else (),
         own=principal.role or config.default_role,
         explained=explained,
+        places=_places(explained.lines, is_admin=is_admin) if explained else (),
         error=error,
         form={"tool": tool_id or shown, "role": role or "", "args": text},
     )

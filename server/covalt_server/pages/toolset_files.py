@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import Problem
     from covalt_git.operations.toolset_files import PageExample, ToolsetFileChange, ToolsetFileText
+    from covalt_git.problems.excerpts import FilePlace
     from covalt_git.toolsets.toolset import Toolset
 
 pages = Blueprint("toolset_files", __name__)
@@ -256,15 +257,15 @@ def _value_of(example: PageExample) -> str:
     return f"{example.tool_id} {example.name}"
 
 
-def source_of(toolset_id: str) -> Callable[[Problem], str | None]:
-    """Return a function that maps a problem to the URL of its place in the toolset's files."""
+def source_of(toolset_id: str) -> Callable[[FilePlace], str | None]:
+    """Return a function that maps a problem, or another place, to the URL of its line in the toolset's files."""
     folder = f"toolsets/{toolset_id}/"
 
-    def address(problem: Problem) -> str | None:
-        if not problem.path.startswith(folder):
+    def address(place: FilePlace) -> str | None:
+        if not place.path.startswith(folder):
             return None
-        anchor = f"L{problem.line}" if problem.line else None
-        path = problem.path.removeprefix(folder)
+        anchor = f"L{place.line}" if place.line else None
+        path = place.path.removeprefix(folder)
         return url_for("toolsets.source", toolset_id=toolset_id, path=path, _anchor=anchor)
 
     return address

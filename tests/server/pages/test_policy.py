@@ -66,3 +66,21 @@ def test_another_role_explains_its_own_calls_of_tools_that_it_sees(project: Path
     for answers in pages:
         assert [answer.status for answer in answers] == [404, 404]
         assert answers[0].text == answers[1].text.replace(unknown, hidden)
+
+
+def test_each_line_of_a_decision_leads_to_its_file_or_shows_it(project: Path) -> None:
+    owner, guest = Visitor.of(project, "owner"), Visitor.of(project, "guest")
+    form = owner.open("/policy").form("/policy")
+    asks = owner.send(form, tool="app-builder:delete_file", args='{"path": "a.txt"}')
+    (link,) = [one for one in asks.links if "toolsets/app-builder/" in one.text]
+    path, _, anchor = link.href.partition("#")
+    assert f'id="{anchor}"' in owner.open(path).source
+    assert link.text.split(":")[1] == anchor.removeprefix("L")
+
+    # No page shows covalt.yaml. Its line is for admins: it can name what other roles do not see.
+    whole = '{"path": "config/a", "content": ""}'
+    rule = '- {pattern: "app-builder.write_file", when:'
+    assert rule in owner.send(form, tool=WRITE, args=whole).text
+    denied = guest.send(guest.open(f"/policy?tool={WRITE}").form("/policy"), args=whole)
+    assert "covalt.yaml:8:5" in denied.text
+    assert rule not in denied.text
