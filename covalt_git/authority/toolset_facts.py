@@ -22,7 +22,7 @@ from covalt_git.authority.tool_facts import (
 )
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.override_keys import override_key
-from covalt_git.manifests.skills import SKILL, skill_path
+from covalt_git.manifests.skills import skill_path
 from covalt_git.manifests.stored_schemas import schema_file
 from covalt_git.models.sources.tool_lock import LockedFile
 from covalt_git.models.toolset_state import (
@@ -108,10 +108,8 @@ def _digest_of(files: Iterable[BundleFile]) -> str:
 def _skill_facts(toolset: Toolset) -> Iterator[Fact]:
     """Yield a fact for each skill; its value is the digest of the files of the skill."""
     for skill in toolset.skills:
-        path = skill_path(skill.name)
-        folder = path.removesuffix(SKILL)
-        digest = _digest_of(file for file in toolset.files.files if file.path.startswith(folder))
-        place = Place(f"toolsets/{toolset.id}/{path}", 1, 1)
+        place = Place(f"toolsets/{toolset.id}/{skill_path(skill.name)}", 1, 1)
+        digest = _digest_of(skill.files)
         yield Fact(toolset.id, "skill", skill.name, digest, place)
 
 

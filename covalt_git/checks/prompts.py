@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.checks.overrides import check_named_file
 from covalt_git.errors import MOST_LISTED, Problem, listed, nearest_name
-from covalt_git.manifests.skills import SCHEME
+from covalt_git.models.sources.skill_entry import SCHEME
 from covalt_git.problems import codes
 from covalt_git.templating.expressions import expressions
 from covalt_git.templating.uri_templates import BadUriTemplateError, UriTemplate

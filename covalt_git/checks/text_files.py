@@ -15,7 +15,7 @@ from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.credentials.leaks import credentials, has_random_value, known_tokens, masked
 from covalt_git.credentials.named_values import announced_credentials
 from covalt_git.errors import Problem
-from covalt_git.manifests.skills import SKILL
+from covalt_git.models.sources.skill_entry import SKILL
 from covalt_git.names import suggest_id
 from covalt_git.problems import codes
 from covalt_git.python_reader.literal_values import literal_documents

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
 from covalt_git.connections.answers import DISCOVER, ToolResults, sound_page
+from covalt_git.connections.skill_listing import listed_skills
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
@@ -220,7 +221,7 @@ class Connection:
         return tools
 
     async def offers(self, caller: EventHandlers) -> list[tuple[OfferKind, JsonObject]]:
-        """Return the definitions of the server's resources, resource templates and prompts, with their kinds.
+        """Return the definitions of the server's resources, resource templates, prompts and skills, with their kinds.
 
         Raises:
             CovaltError: if the server cannot be started or reached, or answers with an error.
@@ -237,10 +238,12 @@ class Connection:
                     )
                 if able.prompts is not None:
                     definitions += await _pages("prompt", client.list_prompts, "prompts")
+                skills, left_out = await listed_skills(client, MOST_PAGES)
+                definitions += (("skill", entry) for entry in skills)
             except Exception as error:  # noqa: BLE001 - the SDK raises many types
                 raise self._request_error(error) from None
             listed, unlisted = _masked(mask_of(self.definition), definitions)
-            _note(unlisted, caller)
+            _note([*unlisted, *map(mask_of(self.definition).text, left_out)], caller)
             return listed
 
     async def get_prompt(
@@ -753,6 +756,9 @@ def _masked(
         masked: JsonObject = mask.value(definition)
         if any(masked.get(key) != definition.get(key) for key in _NAMES):
             notes.append(f"a {kind} is not listed, because its name or URI contains a secret")
+        elif kind == "skill" and masked != definition:
+            # With other texts or URIs than its files have, none of them could be read.
+            notes.append("a skill is not listed, because its entry contains a secret")
         else:
             listed.append((kind, masked))
     return listed, notes

@@ -101,7 +101,7 @@ class Connections:
     def offers(
         self, definition: Definition, *, handlers: EventHandlers = _NO_HANDLERS
     ) -> list[tuple[OfferKind, JsonObject]]:
-        """Return the definitions of a server's resources, resource templates and prompts, with their kinds.
+        """Return the definitions of a server's resources, resource templates, prompts and skills, with their kinds.
 
         Raises:
             CovaltError: as :meth:`begin`, and if the server answers with an error.

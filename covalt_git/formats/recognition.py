@@ -14,7 +14,7 @@ from covalt_git.formats.model import Imported
 from covalt_git.formats.shapes import has_servers_at
 from covalt_git.formats.table import FORMATS
 from covalt_git.json_values.json_schema import value_problems
-from covalt_git.manifests.skills import SKILL
+from covalt_git.models.sources.skill_entry import SKILL
 
 if TYPE_CHECKING:
     from covalt_git.formats.documents import Document

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from covalt_git.checks.text_files import check_text
 from covalt_git.formats.documents import BadPartsError, FormatError, refuse
 from covalt_git.formats.model import Imported, Part, is_short
-from covalt_git.manifests.skills import SKILL, SKILLS, read_skill, skill_path
+from covalt_git.manifests.skills import SKILLS, read_skill, skill_path
+from covalt_git.models.sources.skill_entry import SKILL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,8 +19,8 @@ from covalt_git.formats import (
 from covalt_git.formats.mcp_clients import mcp_configs
 from covalt_git.formats.mcp_packages import mcpb, server_json
 from covalt_git.formats.model import Format
-from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.models.sources.skill_entry import SKILL
 
 TOOLSET: Final = Format("toolset", "toolset.yaml", "folder", MANIFEST, toolset_yaml.recognize, toolset_yaml.read, toolset_yaml.write)  # fmt: skip
 

@@ -47,12 +47,13 @@ from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
 from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
+from covalt_git.gateway.skills import offered_skills, skill_requests
 from covalt_git.gateway.stateless_clients import Sender, StatelessClients, conversation_of
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
 from covalt_git.names import LOCAL_CLIENT, suggest_id
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from mcp.server import InitializationOptions, ServerRequestContext
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from covalt_git.gateway.subscriptions import Offer
     from covalt_git.json_values import JsonObject
     from covalt_git.models.outcomes import Log
+    from covalt_git.models.sources.skill_entry import SkillEntry
     from covalt_git.models.tool import Tool
 
 
@@ -165,6 +167,7 @@ class RequestHandlers:
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         server.middleware += [self._seal, self._identify]
         server.extensions[EXTENSION] = {}
+        skill_requests.add_to(server, self._visible_skills)
         return server
 
     async def end(self, grace_s: float) -> None:
@@ -302,6 +305,12 @@ class RequestHandlers:
 
         completion = await self._read_project(completed)
         return types.CompleteResult(completion=completion)
+
+    async def _visible_skills(self, ctx: ServerRequestContext[None]) -> Mapping[str, SkillEntry]:
+        self._register_session(ctx)
+        return await self._read_project(
+            lambda: offered_skills.visible(self._gateway_of(ctx).project())
+        )
 
     def _resources(self, ctx: ServerRequestContext[None]) -> Resources:
         apps = client_supports_apps(ctx)
@@ -476,10 +485,12 @@ def _events(earlier: Offer, current: Offer) -> Iterator[ServerEvent]:
         yield ToolsListChanged()
     if earlier.prompts != current.prompts:
         yield PromptsListChanged()
-    if earlier.resources.keys() != current.resources.keys():
+    # The extension for skills has no notification of its own: a skill is its resources.
+    if (earlier.resources.keys(), earlier.skills) != (current.resources.keys(), current.skills):
         yield ResourcesListChanged()
-    for uri in earlier.resources.keys() & current.resources.keys():
-        if earlier.resources[uri] != current.resources[uri]:
+    before, after = {**earlier.resources, **earlier.skills}, {**current.resources, **current.skills}
+    for uri in before.keys() & after.keys():
+        if before[uri] != after[uri]:
             yield ResourceUpdated(uri=uri)
 
 

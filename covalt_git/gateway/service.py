@@ -32,6 +32,7 @@ from covalt_git.gateway.offers import server_offers
 from covalt_git.gateway.prompts import Prompts
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import Resources
+from covalt_git.gateway.skills import offered_skills
 from covalt_git.gateway.subscriptions import Offer
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.manifests.project_root import CONFIG
@@ -152,7 +153,7 @@ class Gateway:
         return {name: callable_tools[tool_id] for name, tool_id in names.items()}
 
     def offer(self) -> Offer:
-        """Return all tools, prompts and resources for clients."""
+        """Return all tools, prompts, resources and skills for clients."""
         project = self.project()
         with project.tool_index() as index:
             index.sync_toolsets()
@@ -168,7 +169,7 @@ class Gateway:
                 server_offers.uri_of(offer): offer.locked.digest
                 for offer in server_offers.visible(project, kind)
             }
-        return Offer(self.tools(), prompts, resources)
+        return Offer(self.tools(), prompts, resources, offered_skills.versions(project))
 
     def listed(
         self, *, needs_chat: bool = False, apps: bool = False

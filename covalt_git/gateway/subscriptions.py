@@ -105,15 +105,16 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Tools, prompts and resources for clients; empty if ``covalt.yaml`` or the index cannot be used.
+    """Tools, prompts, resources and skills for clients; empty if ``covalt.yaml`` or the index cannot be used.
 
     ``resources`` maps each URI to the digest of its toolset, so that a changed toolset counts as an update of
-    its resources.
+    its resources.  ``skills`` maps each URI to the digest of the skill with its files.
     """
 
     tools: Mapping[str, Tool] = field(default_factory=dict)
     prompts: Mapping[str, Prompt] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
+    skills: Mapping[str, str] = field(default_factory=dict)
 
 
 class OfferChanges:

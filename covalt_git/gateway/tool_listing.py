@@ -98,9 +98,11 @@ _CHAT_SCHEMA: JsonObject = {
 
 
 def page_of(
-    listed: Mapping[str, Callable[[], Described]], params: types.PaginatedRequestParams | None
+    listed: Mapping[str, Callable[[], Described]],
+    params: types.PaginatedRequestParams | None,
+    most: int | None = None,
 ) -> tuple[list[Described], str | None]:
-    """Return the entries of the requested page, sorted by their keys, and the cursor of the next page.
+    """Return the entries of the requested page, sorted by their keys, and the cursor of the next page; by default at most ``PAGE``.
 
     A cursor contains the last key of its page, so that entries are neither repeated nor skipped if others
     are added or removed meanwhile.
@@ -110,7 +112,7 @@ def page_of(
     """
     keys, cursor = [*listed], None if params is None else params.cursor
     start = 0 if cursor is None else bisect_right(keys, _key(cursor))
-    end = start + PAGE
+    end = start + (most or PAGE)
     last = base64.urlsafe_b64encode(keys[end - 1].encode()).decode() if end < len(keys) else None
     return [listed[key]() for key in keys[start:end]], last
 

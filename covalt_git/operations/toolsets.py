@@ -255,7 +255,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         if toolset.state.imported
         else {},
         tools=tuple(tool_row(context, tool, row) for tool in catalog.visible(tools)),
-        skills=toolset.skills if everything else (),
+        skills=tuple(skill.header for skill in toolset.skills) if everything else (),
         grants=_grants(context, toolset) if everything else {},
         ended=_ended_grants(context, toolset) if everything else {},
         lacking=missing_grants(toolset) if everything else (),

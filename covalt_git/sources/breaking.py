@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from covalt_git.authority.schema_diff import judge_schemas
 from covalt_git.json_values import json_schema
 from covalt_git.json_values.shared_definitions import Definitions
-from covalt_git.models.sources.tool_lock import LockedTool
+from covalt_git.models.sources.tool_lock import LockedOffer, LockedTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,6 +35,8 @@ def breaking_changes(
     accepted, current = difference.before, difference.after
     if difference.kind == "gone":
         return ("it is removed",)
+    if isinstance(accepted, LockedOffer) and accepted.kind == "skill":
+        return ()  # it is read, and has no callers
     if not isinstance(accepted, LockedTool) or not isinstance(current, LockedTool):
         return ("the accepted definition is not stored",) if difference.kind == "changed" else ()
     same = accepted.request == _request_of_old_arguments(accepted, current)

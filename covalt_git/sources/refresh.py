@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
     ListTools = Callable[[Toolset, McpServer], Sequence[Listed]]
-    """Requests the tools of a server, and its resources, templates and prompts."""
+    """Requests the tools of a server, and its resources, templates, prompts and skills."""
 
     Pin = Callable[[Toolset, McpServer], LockedPackages | LockedFile | None]
     """Resolves the packages or the program file that a server is started from; None for servers that need no pin."""
@@ -381,12 +381,28 @@ def _compare(source: ToolSource, listing: Listing) -> Refreshed:
     replaced, replaced_definitions = _with_definitions(replaced, old_lock)
     stored = {
         "replaced": replaced,
+        "replaced_skills": _replaced_skills(old_lock, state, tools),
         "replaced_definitions": replaced_definitions,
         "program": program,
         "replaced_program": replaced_program,
     }
     lock = lock_of_listing(source, tools, {**listing.lock_fields, **stored})
     return Refreshed(source._replace(lock=lock), _differences(old, lock.entries))
+
+
+def _replaced_skills(
+    old_lock: ToolLock | None, state: ToolsetState, entries: Mapping[str, Locked]
+) -> dict[str, LockedOffer]:
+    """Return the accepted skills that are listed differently now, or not any more."""
+    if old_lock is None:
+        return {}
+    return {
+        name: skill
+        for name, skill in (*old_lock.replaced_skills.items(), *old_lock.offers.items())
+        if skill.kind == "skill"
+        and _is_accepted(state, old_lock.namespace, name, skill)
+        and not (name in entries and _is_accepted(state, old_lock.namespace, name, entries[name]))
+    }
 
 
 def lock_of_listing(
@@ -480,8 +496,10 @@ def accept(
     # A clone brings the state file of its author; only this machine says what its user accepted.
     trust_accepted(read_toolset(root, toolset_id), decided, reason)
     replaced = {name: tool for name, tool in lock.replaced.items() if name not in reviewed}
+    skills = {name: skill for name, skill in lock.replaced_skills.items() if name not in reviewed}
     program = None if PROGRAM in reviewed else lock.replaced_program
-    if (replaced, program) != (lock.replaced, lock.replaced_program):
+    stored = (lock.replaced, lock.replaced_skills, lock.replaced_program)
+    if (replaced, skills, program) != stored:
         schemas = [
             schema
             for tool in replaced.values()
@@ -489,6 +507,7 @@ def accept(
         ]
         changed = {
             "replaced": replaced,
+            "replaced_skills": skills,
             "replaced_definitions": Definitions(lock.replaced_definitions).reached(*schemas),
             "replaced_program": program,
         }
@@ -535,11 +554,12 @@ def _by_name(server: McpServer, listed: Iterable[Listed]) -> dict[str, Listed]:
     by_name: dict[str, Listed] = {}
     for definition in listed:
         # No tool can have the local name of an offer, whose name has a character that is replaced.
-        name = (
-            definition.upstream
-            if isinstance(definition, LockedTool)
-            else f"{definition.kind}/{definition.upstream}"
-        )
+        name = definition.upstream
+        if isinstance(definition, LockedOffer):
+            if definition.kind == "skill":
+                # Its folder, as a user names it.
+                name = name.removeprefix("skill://").removesuffix("/SKILL.md")
+            name = f"{definition.kind}/{name}"
         if by_name.setdefault(name, definition) != definition:
             what = "tool" if isinstance(definition, LockedTool) else definition.kind
             raise CovaltError(
@@ -571,7 +591,7 @@ def _to_accept(lock: ToolLock, state: ToolsetState) -> tuple[ToolDifference, ...
         after, digest = entries.get(name), digests.get(name)
         if after is not None and (after.is_task or after.computed_digest == digest):
             continue
-        earlier: Locked | None = lock.replaced.get(name)
+        earlier: Locked | None = lock.replaced.get(name) or lock.replaced_skills.get(name)
         if name == PROGRAM:
             earlier = lock.replaced_program
         # Not the accepted one: a difference to it would show the reviewer the wrong change.

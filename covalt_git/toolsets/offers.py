@@ -1,4 +1,4 @@
-"""Resources, resource templates and prompts that the MCP servers of a toolset have listed."""
+"""Resources, resource templates, prompts and skills that the MCP servers of a toolset have listed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES = re.compile(r"[A-Za-z0-9_.]+(?:,[A-Za-z0-9_.]+)*")
 
 
 class ServerOffer(NamedTuple):
-    """A resource, a template or a prompt in the lock of a server.
+    """A resource, a template, a prompt or a skill in the lock of a server.
 
     Attributes:
         tool: A tool with its id and its approval, which rules are asked about.
@@ -66,7 +66,7 @@ class ServerOffer(NamedTuple):
     @property
     def arguments(self) -> frozenset[str] | None:
         """The names of all arguments that a reading of it can have; None if they are not known."""
-        if self.locked.kind == "resource":
+        if self.locked.kind in {"resource", "skill"}:
             return frozenset()
         if self.locked.kind == "template":
             return _variables(self.locked.upstream)

@@ -68,7 +68,7 @@ from covalt_git.toolsets.tool_locks import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from covalt_git.manifests.skills import SkillHeader
+    from covalt_git.manifests.skills import Skill
     from covalt_git.models.prompts import Resource
     from covalt_git.models.sources.tool_lock import ToolLock
     from covalt_git.models.stored_schemas import StoredSchemas
@@ -103,7 +103,7 @@ class Toolset:
         state_reading: its state file, in the same way.
         files: its files and their digests.
         sources: the Python functions of its tools, by the tools' ids in the manifest.
-        skills: the headers of its valid skills.
+        skills: its valid skills.
         locks: the locks of its MCP servers and documents, by their ids.
         stored_schemas: the file with the schemas of its Python tools as they ran.
         server_tools: the tools of its MCP servers and documents, including those that are not accepted; for the toolset
@@ -119,7 +119,7 @@ class Toolset:
     server_tools: tuple[Tool, ...]
     problems: tuple[Problem, ...] = ()
     sources: Sources = field(default_factory=dict)
-    skills: tuple[SkillHeader, ...] = ()
+    skills: tuple[Skill, ...] = ()
     root: Path = Path()
     locks: Mapping[str, Reading[ToolLock]] = field(default_factory=dict)
     stored_schemas: Reading[StoredSchemas] = Reading("", None, None)  # noqa: RUF009 - it is frozen

@@ -1,6 +1,7 @@
 """Results and errors of tools as the client of the TypeScript SDK 1.x receives them; most hosts use it."""
 
 import base64
+import hashlib
 import json
 import os
 import subprocess
@@ -58,7 +59,7 @@ def text() -> str:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (MODULES / "@modelcontextprotocol" / "sdk").exists():
         missing("the TypeScript SDK", "make servers")
-    root = make_project(tmp_path_factory.mktemp("typescript") / "project")
+    root = make_project(tmp_path_factory.mktemp("typescript") / "project", "handbook")
     add_toolset(root, "forms", FORMS, FORMS_CODE)
     return root
 
@@ -106,3 +107,22 @@ def test_the_typescript_client_gets_an_image_a_list_and_a_text(target: str) -> N
     assert items["structuredContent"] == {"result": [1, {"a": "b"}]}
     assert text["content"][0] == {"type": "text", "text": "plain"}
     assert text["structuredContent"] == {"result": "plain"}
+
+
+@pytest.mark.parametrize(
+    "target", ["http", pytest.param("stdio", marks=pytest.mark.stress)], indirect=True
+)
+def test_the_typescript_client_lists_and_reads_skills(target: str) -> None:
+    (skills,) = results_of(target, [["skills/list", {}]])
+    (entry,) = skills["skills"]
+    assert entry["frontmatter"]["name"] == "review-code"
+    files = entry["resources"]
+    requests = [["resources/read", {"uri": file["uri"]}] for file in files]
+    root = entry["uri"].removesuffix("/SKILL.md")
+    *contents, children = results_of(
+        target, [*requests, ["resources/directory/read", {"uri": root}]]
+    )
+    for file, result in zip(files, contents, strict=True):
+        content = result["contents"][0]["text"].encode()
+        assert file["digest"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
+    assert [child["name"] for child in children["resources"]] == ["review-code", "references"]

@@ -1,5 +1,6 @@
 // Calls tools of an MCP server with the client of the TypeScript SDK, which checks structured content:
 // node typescript_client.mjs TARGET CALLS, where TARGET is a URL or a JSON list with a command, and CALLS is [[name, arguments], ...].
+// A call whose name has a slash is a request of an extension, such as ["skills/list", {}].
 // It prints a list with the result, or the error of the client, of each call.
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
@@ -7,6 +8,7 @@ import { pathToFileURL } from "node:url";
 const require = createRequire(process.env.MODULES + "/");
 const load = (name) => import(pathToFileURL(require.resolve("@modelcontextprotocol/sdk/" + name)));
 const { Client } = await load("client/index.js");
+const { ResultSchema } = await load("types.js");
 const [target, calls] = process.argv.slice(2);
 let transport;
 if (target.startsWith("http")) {
@@ -24,7 +26,10 @@ await client.listTools();
 const results = [];
 for (const [name, args] of JSON.parse(calls)) {
   try {
-    results.push({ result: await client.callTool({ name, arguments: args }) });
+    const result = name.includes("/")
+      ? await client.request({ method: name, params: args }, ResultSchema)
+      : await client.callTool({ name, arguments: args });
+    results.push({ result });
   } catch (error) {
     results.push({ error: String(error) });
   }

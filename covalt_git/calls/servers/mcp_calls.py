@@ -407,7 +407,7 @@ def list_tools(
     command: SecretCommand | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> tuple[LockedTool | LockedOffer, ...]:
-    """Return the tools, resources, templates and prompts that a granted server lists now; ``report`` receives its log messages.
+    """Return the tools, resources, templates, prompts and skills that a granted server lists now; ``report`` receives its log messages.
 
     Its workspace is an empty folder, and its connection is closed afterwards.
 
@@ -435,7 +435,7 @@ def list_tools(
             try:
                 offers = pool.CONNECTIONS.offers(opened, handlers=handlers)
             except CovaltError as error:
-                report(f"its resources and prompts cannot be listed: {error.message}")
+                report(f"its resources, prompts and skills cannot be listed: {error.message}")
                 offers = []
         finally:
             pool.CONNECTIONS.end(opened.name)

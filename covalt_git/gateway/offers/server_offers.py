@@ -102,7 +102,7 @@ def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
     offer = find(project)
     if offer is None:
         return None
-    with _access(project, offer, find, chat_id) as server:
+    with access(project, offer, find, chat_id) as server:
         return contents(server.read_resource(upstream), uri)
 
 
@@ -171,7 +171,7 @@ def get_prompt(
     find = partial(_offer, kind="prompt", offer_id=prompt.id)
     if find(project) is None:  # before a server is started for it
         raise _moved(prompt.offer)
-    with _access(project, prompt.offer, find) as server:
+    with access(project, prompt.offer, find) as server:
         # Approval rules were asked about the declared arguments only.
         names = {argument.name for argument in prompt.what.arguments}
         declared = {name: value for name, value in args.items() if name in names}
@@ -196,7 +196,7 @@ def complete(
         mode="json", by_alias=True, exclude_none=True, include={"argument", "context"}
     )
     request["ref"] = {"type": params.ref.type, name: upstream}
-    with _access(project, offer, find, chat_id) as server:
+    with access(project, offer, find, chat_id) as server:
         return types.Completion.model_validate(server.complete(request))
 
 
@@ -218,7 +218,7 @@ def _moved(offer: ServerOffer) -> StaleError:
 
 
 @contextmanager
-def _access(
+def access(
     project: Project,
     offer: ServerOffer,
     find: Callable[[Project], ServerOffer | None],

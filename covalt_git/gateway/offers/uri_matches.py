@@ -1,4 +1,4 @@
-"""Which resources and templates of a server a URI is of.
+"""Which resources, templates and skills of a server a URI is of.
 
 Only the server knows what a URI means, and a URI has many spellings.  So the rule is the other way round: only a URI of
 the one form that all parsers read alike (:func:`_canonical`) is compared with the offers; all offers decide about any
@@ -62,6 +62,8 @@ def is_of(offer: ServerOffer, uri: str) -> bool:
     """Return whether a URI, as it is written, is that of a resource or of a template."""
     if offer.locked.kind == "resource":
         return offer.locked.upstream == uri
+    if offer.locked.kind == "skill":
+        return False  # its files are read as a skill, with their digests
     return (
         len(uri) <= _MOST_URI
         and not _NOT_IN_A_URI.search(uri)
@@ -75,6 +77,9 @@ def _may_be_of(offer: ServerOffer, text: str) -> bool:
 
     A server can leave parts of a query out or read them in another order, so only what is before it counts.
     """
+    if offer.locked.kind == "skill":
+        # Read through a template, a skill that is not accepted would reach agents.
+        return _is_below(offer.locked.upstream.rpartition("/")[0], text)
     is_template = offer.locked.kind == "template"
     own = _canonical(offer.locked.upstream, is_template=is_template)
     if own is None:
@@ -87,6 +92,11 @@ def _may_be_of(offer: ServerOffer, text: str) -> bool:
         for template in (own, _TEMPLATE_QUERY.split(own, maxsplit=1)[0])
         for compared in (text, base)
     )
+
+
+def _is_below(folder: str, text: str) -> bool:
+    own = _canonical(folder)
+    return own is None or f"{_QUERY.split(text, maxsplit=1)[0]}/".startswith(f"{own}/")
 
 
 def _canonical(uri: str, *, is_template: bool = False) -> str | None:

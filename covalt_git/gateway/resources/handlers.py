@@ -22,6 +22,7 @@ from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.offers import server_offers
 from covalt_git.gateway.offers.server_links import server_links
 from covalt_git.gateway.resources import resource_uris, toolset_resources
+from covalt_git.gateway.skills import offered_skills
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.calls.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
@@ -80,7 +81,11 @@ class Resources(NamedTuple):
         They are the current files, the newest commit of each branch, the resources of toolsets, the guide for scripts, and
         with ``list_pages`` the pages of tools.
         """
-        listed = {**server_offers.listed(self.project), **toolset_resources.listed(self.project)}
+        listed = {
+            **server_offers.listed(self.project),
+            **offered_skills.resources(self.project),
+            **toolset_resources.listed(self.project),
+        }
         if self.project.catalog.sees(RUN_SCRIPT):
             listed[_GUIDE] = _guide
         if self.list_pages:
@@ -133,9 +138,12 @@ class Resources(NamedTuple):
             if of_server:
                 return of_server[0]
             of_toolset = toolset_resources.read(self.project, uri)
-            if of_toolset is None:
+            if of_toolset is not None:
+                return of_toolset
+            of_skill = offered_skills.read(self.project, uri, chat_id)
+            if not of_skill:
                 raise _no_such(uri)
-            return of_toolset
+            return of_skill[0]
         if parsed.link is not None:
             return self._linked(uri, parsed)[0]
         if parsed.is_artifact:

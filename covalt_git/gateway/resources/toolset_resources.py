@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import mcp_types as types
 
 from covalt_git.catalog.prompt_content import content_of
+from covalt_git.models.sources.skill_entry import SCHEME
 from covalt_git.templating.uri_templates import UriTemplate
 
 if TYPE_CHECKING:
@@ -95,7 +96,8 @@ def title(item: ToolsetItem[Item]) -> str:
 def _described(uri: str, item: ToolsetItem[Resource]) -> types.Resource:
     return types.Resource(
         uri=uri,
-        name=item.what.id,
+        # The name of a skill is that of its front matter (SEP-2640, "Resource Metadata").
+        name=title(item) if uri.startswith(f"{SCHEME}:") else item.what.id,
         title=title(item),
         description=item.what.description or None,
         mime_type=item.what.mime_type,

@@ -108,12 +108,13 @@ class LockedTool(StrictModel):
         return canonical_json.digest(self.definition)
 
 
-OfferKind = Literal["resource", "template", "prompt"]
+OfferKind = Literal["resource", "template", "prompt", "skill"]
 
 _OFFER_NAMES: dict[OfferKind, str] = {
     "resource": "uri",
     "template": "uriTemplate",
     "prompt": "name",
+    "skill": "uri",
 }
 """The key of a definition that identifies it at the server, by its kind."""
 
@@ -122,7 +123,10 @@ _VARIABLE = ("size", "_meta")
 
 
 class LockedOffer(StrictModel):
-    """The definition of a resource, a resource template or a prompt of a server, as MCP has it."""
+    """The definition of a resource, a resource template, a prompt or a skill of a server, as MCP has it.
+
+    That of a skill has the digest of each of its files, so that its acceptance is one of their content.
+    """
 
     kind: OfferKind
     upstream: str = Field(description="Its URI, URI template or name at the server.")
@@ -152,6 +156,10 @@ class LockedOffer(StrictModel):
     @property
     def short_name(self) -> str:
         """Its name at the server."""
+        if self.kind == "skill":
+            frontmatter = self.listed.get("frontmatter")
+            named = frontmatter.get("name") if isinstance(frontmatter, dict) else None
+            return str(named or self.upstream)
         return str(self.listed.get("name") or self.upstream)
 
 
@@ -324,7 +332,7 @@ class ToolLock(StrictModel):
     )
     faults: tuple[DocumentFault, ...] = Field((), description="Faults of the document.")
     offers: dict[ToolName, LockedOffer] = Field(
-        default_factory=dict, description="Resources, templates and prompts of the server."
+        default_factory=dict, description="Resources, templates, prompts and skills of the server."
     )
     program: LockedProgram | None = Field(None, description="What the server is started from.")
     replaced_program: LockedProgram | None = Field(
@@ -333,6 +341,10 @@ class ToolLock(StrictModel):
     replaced: dict[ToolName, LockedTool] = Field(
         default_factory=dict,
         description="Accepted definitions that the server has changed since, for comparison.",
+    )
+    replaced_skills: dict[ToolName, LockedOffer] = Field(
+        default_factory=dict,
+        description="Accepted skills that the server has changed since, for comparison.",
     )
     replaced_definitions: dict[str, JsonObject] = Field(
         default_factory=dict, description="Schemas that the schemas of replaced tools share."
@@ -365,12 +377,15 @@ class ToolLock(StrictModel):
 
 
 def locked_offer(kind: OfferKind, definition: JsonObject) -> LockedOffer:
-    """Return the lock entry for a resource, a template or a prompt that a server listed.
+    """Return the lock entry for a resource, a template, a prompt or a skill that a server listed.
 
     Raises:
         BadDefinitionError: when it has no name or URI, or contains values that JSON cannot represent.
     """
     upstream = definition.get(_OFFER_NAMES[kind])
+    if kind == "skill":
+        # Agents get these keys only, so only these are accepted.
+        definition = {key: definition.get(key) for key in ("uri", "frontmatter", "resources")}
     listed = {key: _exact(value) for key, value in definition.items() if key not in _VARIABLE}
     # A new content of a resource must not end its acceptance.
     annotations = listed.pop("annotations", None)

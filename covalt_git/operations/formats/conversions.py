@@ -24,8 +24,8 @@ from covalt_git.formats.toolset_yaml import folder_document
 from covalt_git.installs.pending_imports import Bundle, bundle_or_folder, shown_source
 from covalt_git.installs.staging import write_entries
 from covalt_git.manifests.machine_folders import check_output
-from covalt_git.manifests.skills import SKILL
 from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.models.sources.skill_entry import SKILL
 from covalt_git.names import new_id
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import EmptyRequest, Request, Result, UploadField, operation

@@ -1,0 +1,49 @@
+"""Skills that a server lists, by the MCP extension for skills (SEP-2640)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
+from pydantic import Field
+
+from covalt_git.json_values import JsonObject  # noqa: TC001 - pydantic needs it
+from covalt_git.models.sources.skill_entry import EXTENSION, BadSkillError, parsed_entry
+from covalt_git.text import display
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+_MOST_SHOWN = 200
+
+
+class _Page(types.PaginatedResult):
+    skills: list[JsonObject] = Field(default_factory=list)
+
+
+async def listed_skills(client: Client, most_pages: int) -> tuple[list[JsonObject], list[str]]:
+    """Return the entries of a server's skills, and why others are left out; both are empty without the extension.
+
+    No file of a skill is read: hosts must not before it is needed.
+    """
+    if EXTENSION not in (client.server_capabilities.extensions or {}):
+        return [], []
+    entries: list[JsonObject] = []
+    notes: list[str] = []
+    cursor: str | None = None
+    for _ in range(most_pages):
+        params = types.PaginatedRequestParams(cursor=cursor)
+        request: types.Request[Any, Any] = types.Request(method="skills/list", params=params)
+        page = await client.session.send_request(request, _Page)
+        for entry in page.skills:
+            try:
+                parsed_entry(entry)
+            except BadSkillError as error:
+                shown = display.in_line(display.shorten(str(entry.get("uri")), _MOST_SHOWN))
+                notes.append(f"the skill {shown} is not listed: {error.message}")
+            else:
+                entries.append(entry)
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    return entries, notes

@@ -1,0 +1,157 @@
+"""Entry of a skill in the MCP extension for skills (SEP-2640): its URI, its front matter, and its files with digests.
+
+The same type describes the skills of our toolsets, which we serve, and those that MCP servers list.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from covalt_git.json_values import JsonObject
+
+EXTENSION = "io.modelcontextprotocol/skills"
+"""The identifier of the extension, among the capabilities."""
+
+SKILL = "SKILL.md"
+SCHEME = "skill"
+
+MOST_FILES = 512
+MOST_BYTES = 16 << 20
+"""The most files, and bytes in them, of a skill that each host accepts (specification, "Limits")."""
+
+_MOST_NAME = 64
+_MOST_URI = 2000
+NAME = r"[a-z0-9]+(?:-[a-z0-9]+)*"
+"""A name of a skill (Agent Skills specification, "name field")."""
+
+# No colon: with one, a URI of ours could mean two of a server (`served_uri`).
+_URI = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://"
+    r"(?P<path>(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+"
+    r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+)*)"
+)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_NEVER_IN_A_SEGMENT = re.compile(r"[\x00-\x1f\x7f/\\]")
+
+
+class BadSkillError(CovaltError):
+    """An entry of a skill that does not have the form of the specification; it is not listed."""
+
+    code = "bad_skill"
+    http_status = 502
+
+
+class SkillFile(NamedTuple):
+    """A file of a skill: its URI, ``sha256:`` with the digest of its bytes, and their number."""
+
+    uri: str
+    digest: str
+    size: int
+
+
+class SkillEntry(NamedTuple):
+    """A skill with all of its files; ``uri`` is that of its ``SKILL.md``."""
+
+    uri: str
+    frontmatter: JsonObject
+    files: tuple[SkillFile, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.frontmatter["name"])
+
+    @property
+    def root(self) -> str:
+        """The URI of its folder, without a slash at the end."""
+        return self.uri.removesuffix(f"/{SKILL}")
+
+    @property
+    def as_json(self) -> JsonObject:
+        """The entry as the extension has it."""
+        files = [file._asdict() for file in self.files]
+        return {"uri": self.uri, "frontmatter": self.frontmatter, "resources": files}
+
+    def file(self, uri: str) -> SkillFile | None:
+        """Return the file with a URI; None if the skill does not have it."""
+        return next((file for file in self.files if file.uri == uri), None)
+
+
+def excess(sizes: Iterable[int]) -> str:
+    """Return how a skill with files of these sizes exceeds the limits; empty if it does not."""
+    every = [*sizes]
+    if len(every) > MOST_FILES:
+        return f"it has {len(every):,} files, and hosts accept {MOST_FILES}"
+    if sum(every) > MOST_BYTES:
+        return f"its files have {sum(every):,} bytes, and hosts accept {MOST_BYTES:,}"
+    return ""
+
+
+def parsed_entry(listed: JsonObject) -> SkillEntry:
+    """Return the entry of a skill that a server lists.
+
+    Raises:
+        BadSkillError: if it does not have the form of the specification, exceeds its limits, or has no digests.
+    """
+    uri, frontmatter, resources = (listed.get(key) for key in ("uri", "frontmatter", "resources"))
+    if not isinstance(uri, str) or not uri.endswith(f"/{SKILL}") or _path_of(uri) is None:
+        raise BadSkillError(f"its URI must have the form skill://PATH/NAME/{SKILL}")
+    if not isinstance(frontmatter, dict):
+        raise BadSkillError("its front matter must be an object")
+    name, description = frontmatter.get("name"), frontmatter.get("description")
+    if not isinstance(name, str) or len(name) > _MOST_NAME or not re.fullmatch(NAME, name):
+        raise BadSkillError("its name must be lower-case letters and digits, joined by hyphens")
+    if not isinstance(description, str) or not description:
+        raise BadSkillError("it must have a description")
+    if uri.split("/")[-2] != name:
+        raise BadSkillError(f"the last folder of its URI must be its name, {name!r}")
+    if resources == "dynamic":
+        raise BadSkillError("its files are dynamic, so their content cannot be accepted")
+    if not isinstance(resources, list):
+        raise BadSkillError("it must list its files")
+    entry = SkillEntry(uri, frontmatter, tuple(map(_parsed_file, resources)))
+    uris = [file.uri for file in entry.files]
+    if uris.count(uri) != 1 or len({*uris}) != len(uris):
+        raise BadSkillError(f"it must list {SKILL} and each other file once")
+    if not all(file.startswith(f"{entry.root}/") for file in uris):
+        raise BadSkillError("it lists a file outside of its folder")
+    if too_much := excess(file.size for file in entry.files):
+        raise BadSkillError(too_much)
+    return entry
+
+
+def served_uri(namespace: str, uri: str) -> str:
+    """Return the URI under which we serve a file of a server's skill: below the namespace of the server."""
+    scheme, _, path = uri.partition("://")
+    below = path if scheme == SCHEME else f"{scheme}:/{path}"
+    return f"{SCHEME}://{namespace}/{below}"
+
+
+def _parsed_file(listed: object) -> SkillFile:
+    fields = listed if isinstance(listed, dict) else {}
+    uri, digest, size = (fields.get(key) for key in ("uri", "digest", "size"))
+    if not isinstance(uri, str) or _path_of(uri) is None:
+        raise BadSkillError("a file of it has no URI that all programs read alike")
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise BadSkillError(f"the digest of {uri} must be sha256: and 64 hexadecimal digits")
+    if type(size) is not int or size < 0:
+        raise BadSkillError(f"the size of {uri} must be a number of bytes")
+    return SkillFile(uri, digest, size)
+
+
+def _path_of(uri: str) -> str | None:
+    """Return the path of a URI that all parsers read alike; None of any other."""
+    parts = _URI.fullmatch(uri) if len(uri) <= _MOST_URI else None
+    if parts is None:
+        return None
+    for segment in parts["path"].split("/"):
+        text = unquote(segment)
+        if text in {".", ".."} or _NEVER_IN_A_SEGMENT.search(text):
+            return None
+    return parts["path"]

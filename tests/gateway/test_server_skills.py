@@ -1,0 +1,260 @@
+"""Skills of MCP servers (SEP-2640): listed, accepted by their content, and served on to agents."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mcp import Client
+
+from covalt_git.calls.servers.mcp_calls import list_tools
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.grants.grants import add_grant
+from covalt_git.sources.refresh import find_source, refresh
+from tests.command import run
+from tests.mcp_client import REPOSITORY, make_project, read, refused, talk
+from tests.skill_requests import get_skill, list_skills, read_directory
+from tests.taking_servers import take
+
+SERVER = REPOSITORY / "fixtures" / "servers" / "with_skills.py"
+ROLES = """\
+  near: {allow: ["near.*"]}
+  other: {allow: ["demo.read"]}
+"""
+PDF = "skill://near/docs/pdf/SKILL.md"
+FORMS = "skill://near/docs/pdf/references/FORMS.md"
+SKILL = "---\nname: pdf\ndescription: Fill forms.\nlicense: MIT\n---\nBody\n"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    """Return the folder of the server's skills."""
+    folder = tmp_path / "served"
+    (folder / "docs/pdf/references").mkdir(parents=True)
+    (folder / "docs/pdf/SKILL.md").write_text(SKILL)
+    (folder / "docs/pdf/references/FORMS.md").write_text("# Forms\n")
+    (folder / "mail").mkdir()
+    (folder / "mail/SKILL.md").write_text("---\nname: mail\ndescription: Write mail.\n---\n")
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path, served: Path) -> Iterator[Path]:
+    root = make_project(tmp_path / "project", roles=ROLES)
+    server = {"id": "near", "command": sys.executable, "args": [str(SERVER), str(served)]}
+    manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
+    (root / "toolsets/near").mkdir()
+    (root / "toolsets/near/toolset.yaml").write_text(yaml.safe_dump(manifest))
+    add_grant(root, "near", "process", "near", by="me")
+    yield root
+    CONNECTIONS.close()
+
+
+def reads(served: Path) -> list[str]:
+    """Return the URIs that the server was asked to read."""
+    log = served / "reads"
+    return log.read_text().split() if log.exists() else []
+
+
+def refreshed(root: Path, notes: list[str] | None = None) -> list[tuple[str, str]]:
+    """List the server again, and return what is to accept, as kind and name."""
+    report = (notes if notes is not None else []).append
+    asked = partial(list_tools, root=root, report=report)
+    refresh(root, find_source(root, "near", "near"), asked)
+    return [(one.kind, one.name) for one in find_source(root, "near", "near").to_accept]
+
+
+def test_accepted_skills_are_served_on_below_the_namespace(root: Path, served: Path) -> None:
+    take(root, "near", "near")
+    assert reads(served) == []  # no file before it is needed
+
+    async def say(client: Client) -> None:
+        entries = {entry["uri"]: entry for entry in await list_skills(client)}
+        assert [*entries] == [PDF, "skill://near/mail/SKILL.md"]
+        assert entries[PDF]["frontmatter"] == {
+            "name": "pdf",
+            "description": "Fill forms.",
+            "license": "MIT",
+        }
+        assert [file["uri"] for file in entries[PDF]["resources"]] == [PDF, FORMS]
+        assert await get_skill(client, PDF) == entries[PDF]
+        assert reads(served) == []
+        content = await read(client, PDF)
+        assert (content.text, content.mime_type, content.meta) == (SKILL, "text/markdown", None)
+        assert (await read(client, FORMS)).text == "# Forms\n"
+        children = await read_directory(client, "skill://near/docs/pdf")
+        assert [child["name"] for child in children] == ["pdf", "references"]
+        listed = {one.uri: one for one in (await client.list_resources()).resources}
+        assert (listed[PDF].name, listed[PDF].description) == ("pdf", "Fill forms.")
+
+    talk(root, say)
+    assert reads(served) == ["skill://docs/pdf/SKILL.md", "skill://docs/pdf/references/FORMS.md"]
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+def test_one_that_is_not_accepted_or_needs_approval_does_not_exist(
+    root: Path, *, accepted: bool
+) -> None:
+    if accepted:
+        take(root, "near", "near")
+        text = (root / "covalt.yaml").read_text()
+        rule = "approvals:\n  - {pattern: near.*, require: true}\n"
+        (root / "covalt.yaml").write_text(text + rule)
+    else:
+        assert len(refreshed(root)) == 3  # and a template
+
+    async def say(client: Client) -> None:
+        assert await list_skills(client) == []
+        assert (await refused(get_skill(client, PDF))).code == -32602
+        assert (await refused(read(client, PDF))).code == -32602
+        assert (await refused(read_directory(client, "skill://near/docs/pdf"))).code == -32602
+
+    talk(root, say)
+
+
+def test_a_role_gets_those_that_its_patterns_match(root: Path) -> None:
+    take(root, "near", "near")
+
+    async def count(client: Client) -> int:
+        return len(await list_skills(client))
+
+    async def is_unknown(client: Client) -> None:
+        assert (await refused(read(client, FORMS))).message == f"unknown resource {FORMS!r}"
+
+    assert [talk(root, count, role=role) for role in ("near", "other")] == [2, 0]
+    talk(root, is_unknown, role="other")
+
+
+def test_a_template_of_the_server_reads_no_skill_that_is_not_accepted(
+    root: Path, served: Path
+) -> None:
+    take(root, "near", "near")
+    (served / "docs/pdf/SKILL.md").write_text(SKILL.replace("Body", "Evil"))
+    assert [kind for kind, _ in refreshed(root)] == ["changed"]
+
+    async def say(client: Client) -> None:
+        for file in ("SKILL.md", "references/FORMS.md", "references/../SKILL.md"):
+            uri = f"covalt-git://servers/near/skill://docs/pdf/{file}"
+            assert (await refused(read(client, uri))).code == -32602, file
+        assert (await read(client, "covalt-git://servers/near/skill://mail/SKILL.md")).text
+
+    talk(root, say)
+
+
+def _other_text(served: Path) -> None:
+    (served / "docs/pdf/SKILL.md").write_text(SKILL.replace("Body", "Evil"))
+
+
+def _longer(served: Path) -> None:
+    (served / "docs/pdf/SKILL.md").write_text(f"{SKILL}more\n")
+
+
+@pytest.mark.parametrize("change", [_other_text, _longer])
+def test_a_file_that_is_not_the_accepted_one_is_not_passed_on(
+    root: Path, served: Path, change: Callable[[Path], None]
+) -> None:
+    take(root, "near", "near")
+    change(served)
+
+    async def say(client: Client) -> None:
+        error = await refused(read(client, PDF))
+        assert error.data["error"] == "definition_changed"
+        assert "source refresh near/near" in error.data["hint"]
+        assert (await read(client, FORMS)).text == "# Forms\n"
+
+    talk(root, say)
+
+
+def test_front_matter_that_differs_from_the_entry_is_not_passed_on(
+    root: Path, served: Path
+) -> None:
+    lied = entry_of(served) | {"frontmatter": {"name": "pdf", "description": "Harmless."}}
+    (served / "entries.json").write_text(json.dumps([lied]))
+    take(root, "near", "near")
+
+    async def say(client: Client) -> None:
+        assert "front matter" in (await refused(read(client, PDF))).message
+
+    talk(root, say)
+
+
+def test_a_changed_skill_is_a_difference_and_not_accepted_any_more(
+    root: Path, served: Path
+) -> None:
+    take(root, "near", "near")
+    (served / "docs/pdf/SKILL.md").write_text(SKILL.replace("Fill forms.", "Fill\u200b all."))
+    (served / "docs/pdf/references/MORE.md").write_text("more")
+    ((kind, name),) = refreshed(root)
+    assert (kind, name.partition("-")[0]) == ("changed", "skill_docs_pdf")
+    printed = run("source", "diff", "near", cwd=root).stdout
+    assert "- description: Fill forms.\n" in printed
+    (added,) = [line for line in printed.splitlines() if "+ description:" in line]
+    assert "\u200b" not in added  # a character that is not shown is escaped
+    assert "\\u{200b} all." in added
+    assert "references/MORE.md" in printed
+
+    async def say(client: Client) -> None:
+        assert [one["frontmatter"]["name"] for one in await list_skills(client)] == ["mail"]
+
+    talk(root, say)
+    assert run("source", "accept", "near", "--no-terminal", "test", cwd=root).returncode == 0
+    assert refreshed(root) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"resources": "dynamic"}, "its files are dynamic"),
+        ({"uri": "skill://docs/../pdf/SKILL.md"}, "its URI must have the form"),
+        ({"uri": "skill://docs/other/SKILL.md"}, "must be its name"),
+        ({"frontmatter": {"name": "Pdf", "description": "x"}}, "its name must be"),
+        ({"frontmatter": {"name": "pdf"}}, "it must have a description"),
+        ({"resources": []}, "it must list SKILL.md"),
+        ({"resources": [{"uri": "skill://a/b", "digest": "sha256:1", "size": 1}]}, "the digest of"),
+    ],
+)
+def test_an_entry_without_the_form_of_the_specification_is_left_out_with_a_reason(
+    root: Path, served: Path, change: dict[str, Any], reason: str
+) -> None:
+    (served / "entries.json").write_text(json.dumps([entry_of(served) | change]))
+    notes: list[str] = []
+    assert [name for _, name in refreshed(root, notes) if name.startswith("skill")] == []
+    assert [note for note in notes if reason in note], notes
+
+
+@pytest.mark.parametrize(("files", "size"), [(513, 1), (2, 9 << 20)])
+def test_a_skill_above_the_limits_is_left_out(
+    root: Path, served: Path, files: int, size: int
+) -> None:
+    own = entry_of(served)
+    listed = [
+        {"uri": f"skill://docs/pdf/{number}", "digest": f"sha256:{'0' * 64}", "size": size}
+        for number in range(files - 1)
+    ]
+    own["resources"] = [own["resources"][0] | {"size": size}, *listed]
+    (served / "entries.json").write_text(json.dumps([own]))
+    notes: list[str] = []
+    assert [name for _, name in refreshed(root, notes) if name.startswith("skill")] == []
+    assert [note for note in notes if "hosts accept" in note], notes
+
+
+def entry_of(served: Path) -> dict[str, Any]:
+    """Return the entry of the skill as the server lists it."""
+    files = [served / "docs/pdf/SKILL.md", served / "docs/pdf/references/FORMS.md"]
+    return {
+        "uri": "skill://docs/pdf/SKILL.md",
+        "frontmatter": {"name": "pdf", "description": "Fill forms.", "license": "MIT"},
+        "resources": [
+            {
+                "uri": f"skill://{file.relative_to(served).as_posix()}",
+                "digest": f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}",
+                "size": file.stat().st_size,
+            }
+            for file in files
+        ],
+    }
