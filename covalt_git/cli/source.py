@@ -29,6 +29,7 @@ from covalt_git.cli.sources.printing import (
     print_renamed,
     print_unusable,
 )
+from covalt_git.cli.sources.skills import skills
 from covalt_git.cli.terminal import output
 from covalt_git.errors import UnknownNameError, WrongCallError, hint_text
 from covalt_git.hosts import origin_of
@@ -423,7 +424,7 @@ def _failed(
     if source.unusable:
         counted += f", {len(source.unusable)} cannot be called"
     if source.offers:
-        counted += f", {source.offers} resources, templates and prompts"
+        counted += f", {source.offers} resources, templates, prompts and skills"
     rest = "all others" if source.tasks or source.unusable else "all"
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
@@ -454,3 +455,4 @@ def _line(source: sources.SourceRow) -> tuple[str, ...]:
 
 
 command.add_command(observe)
+command.add_command(skills)

@@ -152,9 +152,11 @@ class SourceRow(Result):
     reference: str = Field(description="Its command, URL or document, as in the manifest.")
     asked: bool = Field(description="Whether its tools were listed.")
     tools: int
-    offers: int = Field(0, description="Number of its resources, resource templates and prompts.")
+    offers: int = Field(
+        0, description="Number of its resources, resource templates, prompts and skills."
+    )
     tool_names: tuple[str, ...] = Field(
-        description="The names of the tools, resources, templates and prompts that it listed last."
+        description="The names of the tools, resources, templates, prompts and skills that it listed last."
     )
     accepted: int
     to_accept: tuple[DifferingTool, ...]
@@ -175,7 +177,7 @@ class SourceRow(Result):
     )
     withheld: dict[str, str] = Field(
         default_factory=dict,
-        description="Resources, resource templates and prompts that agents do not get because reading them requires"
+        description="Resources, templates, prompts and skills that agents do not get because reading them requires"
         " approval, and why.",
     )
     connections: tuple[ConnectionRow, ...] = Field(

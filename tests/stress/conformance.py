@@ -177,10 +177,15 @@ def run(node: Path, suite: Path, url: str, results: Path, *options: str) -> Foun
     for file in results.glob("server-*/checks.json"):
         # The folder is server-SCENARIO-2026-11-22T05-24-09-046Z.
         name = file.parent.name.removeprefix("server-")[: -len("-2026-11-22T05-24-09-046Z")]
-        outcomes = [check["status"] for check in json.loads(file.read_text(encoding="utf-8"))]
-        counts = (outcomes.count(status) for status in ("SUCCESS", "FAILURE", "WARNING"))
-        found[name] = Checks(*counts)
+        found[name] = checks_in(file)
     return found
+
+
+def checks_in(file: Path) -> Checks:
+    """Return the checks in a file of results of one scenario."""
+    outcomes = [check["status"] for check in json.loads(file.read_text(encoding="utf-8"))]
+    counts = (outcomes.count(status) for status in ("SUCCESS", "FAILURE", "WARNING"))
+    return Checks(*counts)
 
 
 @contextmanager

@@ -25,6 +25,8 @@ from covalt_git.connections.pool import Connections
 from covalt_git.connections.token_store import ClientChoice, SignInNeededError
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach, origin_of
+from covalt_git.manifests.skill_content import check_content, content_bytes
+from covalt_git.models.sources.skill_entry import parsed_entry
 from covalt_git.models.sources.tool_lock import locked_tool
 
 METADATA = "https://conformance-test.local/client-metadata.json"
@@ -42,6 +44,7 @@ def main() -> int:
     reach = Reach.of(str(origin))
     server = Definition(name, "streamable-http", url=address, reach=reach)
     choice = ClientChoice(metadata_url=METADATA)
+    scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     if "client_id" in context:
         os.environ["CLIENT_SECRET"] = context["client_secret"]
         choice = ClientChoice(client_id=context["client_id"], secret_name="CLIENT_SECRET")
@@ -59,16 +62,27 @@ def main() -> int:
     try:
         given = signed_in(lambda: connections.tools(server))
         tools = {tool["name"]: tool for tool in given}
-        for called, args in calls(os.environ.get("MCP_CONFORMANCE_SCENARIO", ""), context, tools):
+        for called, args in calls(scenario, context, tools):
             asked = ServerCall(called, locked_tool(tools[called]).digest, args, 20.0)
             handlers = EventHandlers(ask=answer)
             signed_in(partial(connections.call, server, asked, handlers=handlers))
+        if scenario.startswith("sep-2640-"):
+            use_skills(connections, server, load=scenario != "sep-2640-client-no-prefetch")
     except CovaltError as error:
         print(error, file=sys.stderr)
         return 1
     finally:
         connections.close()
     return 0
+
+
+def use_skills(connections: Connections, server: Definition, *, load: bool) -> None:
+    """List the skills, as ``source refresh`` does; with ``load``, read their files as agents get them."""
+    skills = [parsed_entry(entry) for kind, entry in connections.offers(server) if kind == "skill"]
+    for skill in skills if load else ():
+        for file in skill.files:
+            contents = connections.read_resource(server, file.uri, 20.0)
+            check_content(skill, file.uri, content_bytes(contents))
 
 
 def calls(scenario: str, context: Any, tools: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

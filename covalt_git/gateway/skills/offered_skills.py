@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import mcp_types as types
 
+from covalt_git.calls.servers.skill_reading import read_skill_file
 from covalt_git.catalog import toolset_cache
 from covalt_git.gateway.offers import server_offers
 from covalt_git.json_values import canonical_json
-from covalt_git.manifests.skill_content import ChangedSkillError, check_content, content_bytes
 from covalt_git.manifests.skills import skill_ids
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.sources.skill_entry import (
@@ -79,15 +79,10 @@ def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
         return None if found is None else found.offer
 
     with server_offers.access(project, skill.offer, find, chat_id) as server:
-        contents = server.read_resource(upstream)
-    try:
-        check_content(skill.upstream, upstream, content_bytes(contents))
-    except ChangedSkillError as error:
         source = f"{skill.offer.toolset.id}/{skill.offer.namespace}"
-        error.hint = f"covalt-git source refresh {source}"
-        raise
+        sent, _ = read_skill_file(server.read_resource, skill.upstream, upstream, source)
     # Its _meta is left out: the entry has no digest of it.
-    kept = {key: value for key, value in contents[0].items() if key in {"text", "blob"}}
+    kept = {key: value for key, value in sent.items() if key in {"text", "blob"}}
     media_type = MARKDOWN if uri == skill.entry.uri else media_type_of(uri)
     return server_offers.contents([{**kept, "mimeType": media_type}], uri)
 

@@ -8,8 +8,10 @@ from flask import Blueprint, make_response, render_template, request
 
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import origin_of
-from covalt_git.operations import source_documents
+from covalt_git.models.sources.skill_entry import SKILL
+from covalt_git.operations import source_documents, source_skills
 from covalt_git.sources.adding import fields_of, is_url, kind_of
+from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.documents import MAX_DOCUMENT, BadSourceError
 from covalt_git.text.display import shorten
 from covalt_server import request_context
@@ -104,13 +106,34 @@ def source(toolset_id: str, namespace: str) -> str:
     as_admin("see sources")
     detail = ask(source_documents.get_source, toolset_id=toolset_id, namespace=namespace)
     compared = ask(source_documents.compare_sources, toolset_id=toolset_id, namespace=namespace)
+    listing = ask(source_skills.list_source_skills, toolset_id=toolset_id, namespace=namespace)
     breaking = [tool for row in compared.sources for tool in row.to_accept if tool.breaking]
     return render_template(
         "source.html",
         source=detail,
         breaking=[tool for tool in breaking if tool.kind != "new"],
+        skills=listing.skills,
         admin=request_context.context().is_admin,
     )
+
+
+@pages.post("/toolsets/<toolset_id>/sources/<namespace>/skill")
+def read_skill(toolset_id: str, namespace: str) -> str:
+    """Show a file of a skill, which is read from its server."""
+    file = ask(
+        source_skills.read_source_skill,
+        toolset_id=toolset_id,
+        namespace=namespace,
+        name=request.form.get("name", ""),
+        path=request.form.get("path", SKILL),
+    )
+    text = file.text or ""
+    lines = [
+        line
+        for line in definition_lines({file.path: (file.accepted_text, text)})
+        if line.mark != "@"
+    ]
+    return render_template("source_skill.html", file=file, lines=lines)
 
 
 @pages.post("/toolsets/<toolset_id>/sources/<namespace>/remove")
