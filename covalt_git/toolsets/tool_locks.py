@@ -19,9 +19,11 @@ from covalt_git.json_values import json_schema
 from covalt_git.json_values.shared_definitions import Definitions, Shared, Types
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import part_problems, shown_path
+from covalt_git.manifests.skills import skill_uri
 from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, parsed_lock, read_lock
 from covalt_git.models.held_back import CORRECTS_SCHEMA
 from covalt_git.models.http_placement import placement
+from covalt_git.models.sources.skill_entry import SKILL, served_uri
 from covalt_git.models.sources.source_digest import source_digest
 from covalt_git.models.sources.tool_lock import LockedTool
 from covalt_git.models.tool_properties import HttpRequest
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values.pointer import Loc
     from covalt_git.manifests.reading import Reading
+    from covalt_git.manifests.skills import Skill
     from covalt_git.models.sources.tool_lock import Locked, ToolLock
     from covalt_git.models.toolset_manifest import Source, ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
@@ -117,6 +120,23 @@ def check_lock(lock: Reading[ToolLock], manifest: ToolsetManifest | None) -> lis
     if manifest is not None and lock.value is not None and lock.value.namespace == manifest.id:
         problems += _twice(lock, manifest)
     return problems
+
+
+def check_skills(
+    locks: Iterable[Reading[ToolLock]], toolset_id: str, skills: Iterable[Skill]
+) -> Iterator[Problem]:
+    """Find skills of servers that agents do not get, because a skill of the toolset itself has their URI."""
+    own = {f"{skill_uri(toolset_id, skill.name)}/{SKILL}" for skill in skills}
+    for lock in locks:
+        offers = lock.value.offers if lock.value is not None else {}
+        for name, offer in offers.items():
+            if offer.kind == "skill" and served_uri(lock.valid.namespace, offer.upstream) in own:
+                message = f"the toolset {toolset_id!r} has a skill {offer.short_name!r} itself, which is used instead"
+                alias = f"aliases: {{{toolset_id}: {toolset_id}-server}}"
+                hint = f"write in toolsets/state/{toolset_id}.yaml: {alias}"
+                yield lock.warning(
+                    codes.DUPLICATE_ID, ("offers", name), message, hint=hint, key=True
+                )
 
 
 def check_documents(

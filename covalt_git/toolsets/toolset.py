@@ -59,6 +59,7 @@ from covalt_git.toolsets.registered_tools import read_registry
 from covalt_git.toolsets.tool_locks import (
     check_documents,
     check_lock,
+    check_skills,
     compiled_documents,
     lock_namespaces,
     read_source_locks,
@@ -322,6 +323,7 @@ def read_toolset(
     problems += check_artifacts(manifest, files, contents)
     skills, of_skills = read_skills(display_path, files, contents)
     problems += of_skills
+    problems += check_skills(locks.values(), toolset_id, skills)
     compiled = compiled_documents(locks.values(), files.hashes)
     of_texts, credentials = check_texts(display_path, files, contents, compiled)
     of_state, in_state = _check_state_text(state)

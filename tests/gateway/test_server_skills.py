@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -16,6 +17,7 @@ from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant
 from covalt_git.sources.refresh import find_source, refresh
+from tests.api_client import BEARER, HOME, Api
 from tests.command import run
 from tests.mcp_client import REPOSITORY, make_project, read, refused, talk
 from tests.skill_requests import get_skill, list_skills, read_directory
@@ -206,6 +208,52 @@ def test_a_changed_skill_is_a_difference_and_not_accepted_any_more(
     assert refreshed(root) == []
 
 
+def test_a_reviewer_reads_a_skill_and_then_what_has_changed_in_it(
+    root: Path, served: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run(
+        "toolset", "disable", "near", cwd=root
+    )  # an imported toolset is reviewed before it is enabled
+    refreshed(root)
+    listed = run("source", "skills", "near", cwd=root).stdout
+    states = [" ".join(line.split()[1:4]) for line in listed.splitlines()[1:]]
+    assert states == ["to accept 2", "to accept 1"]
+    printed = run("source", "skills", "near", "pdf", cwd=root)
+    assert printed.stdout == SKILL
+    assert "also: references/FORMS.md" in printed.stderr
+    assert run("source", "skills", "near", "pdf", "no.md", cwd=root).returncode == 1
+    run("source", "accept", "near", "--no-terminal", "test", cwd=root)
+
+    (served / "docs/pdf/SKILL.md").write_text(SKILL.replace("Body", "Bo\u200bdy"))
+    refused_file = run("source", "skills", "near", "pdf", cwd=root)
+    assert "has another content" in refused_file.stderr or "bytes" in refused_file.stderr
+    refreshed(root)
+    assert "- Body\n+ Bo\\u{200b}dy\n" in run("source", "skills", "near", "pdf", cwd=root).stdout
+
+
+def test_the_pages_show_a_skill_of_a_server_and_accept_it_as_it_was_shown(
+    root: Path, served: Path
+) -> None:
+    (served / "docs/pdf/SKILL.md").write_text(SKILL.replace("Body", "Bo\u200bdy <b>"))
+    refreshed(root)
+    ask = partial(Api.of(root).client().open, base_url=HOME, headers=BEARER)
+    page = ask("/toolsets/near/sources/near").text
+    assert "Fill forms." in page
+    (name,) = re.findall(r'name="name" value="(skill_docs_pdf[^"]*)"', page)
+    form = {"name": name, "path": "SKILL.md"}
+    shown = ask("/toolsets/near/sources/near/skill", method="POST", data=form).text
+    assert "Bo\\u{200b}dy &lt;b&gt;" in shown
+    (accepted,) = re.findall(r'name="tool" value="([^"]*)"', shown)
+    form = {"namespace": "near", "tool": accepted}
+    ask("/toolsets/near/accept", method="POST", data=form)
+
+    async def say(client: Client) -> None:
+        assert [entry["uri"] for entry in await list_skills(client)] == [PDF]
+
+    talk(root, say)
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
@@ -258,3 +306,23 @@ def entry_of(served: Path) -> dict[str, Any]:
             for file in files
         ],
     }
+
+
+def test_a_skill_of_the_toolset_itself_comes_first_and_validate_reports_it(
+    root: Path, served: Path
+) -> None:
+    take(root, "near", "near")
+    own = root / "toolsets/near/skills/mail"
+    own.mkdir(parents=True)
+    (own / "SKILL.md").write_text("---\nname: mail\ndescription: Our own.\n---\n")
+    add_grant(root, "near", "process", "near", by="me")
+
+    async def say(client: Client) -> None:
+        entries = {entry["uri"]: entry["frontmatter"] for entry in await list_skills(client)}
+        assert entries["skill://near/mail/SKILL.md"]["description"] == "Our own."
+        assert len(entries) == 2
+        assert "Our own." in (await read(client, "skill://near/mail/SKILL.md")).text
+
+    talk(root, say)
+    assert "has a skill 'mail' itself" in run("validate", cwd=root).stdout
+    assert reads(served) == []

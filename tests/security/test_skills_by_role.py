@@ -1,0 +1,136 @@
+"""A skill that a role may not use does not exist for any request, also after a pull or while its toolset is disabled."""
+
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from mcp import Client, MCPError
+
+from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.grants.grants import add_grant
+from covalt_git.sources.refresh import find_source
+from covalt_git.trust.own_data import adopt
+from tests.command import run
+from tests.mcp_client import REPOSITORY, make_project, read, resource_uris, talk
+from tests.skill_requests import get_skill, list_skills, read_directory
+from tests.taking_servers import take
+from tests.trusting import use_config
+
+SERVER = REPOSITORY / "fixtures" / "servers" / "with_skills.py"
+OWN, OWN_FILE = (
+    f"skill://handbook/review-code/{file}" for file in ("SKILL.md", "references/rules.md")
+)
+FAR, FAR_FILE = (f"skill://near/pdf/{file}" for file in ("SKILL.md", "more.md"))
+ROLES = """\
+  own: {allow: ["handbook.skill.*", "handbook.skill-files.*"]}
+  part: {allow: ["handbook.skill.*"]}
+  near: {allow: ["near.*"]}
+  denied: {allow: ["**"], deny: ["near.pdf", "handbook.skill-files.*"]}
+  other: {allow: ["demo.read"]}
+"""
+SKILLS = {
+    "owner": {OWN, FAR},
+    "own": {OWN},
+    "near": {FAR},
+    "part": set[str](),
+    "denied": set[str](),
+    "other": set[str](),
+}
+AS_RESOURCES = {"part": {OWN}, "denied": {OWN}}
+"""A ``SKILL.md`` that a role may read as a resource, although it may not read the other files of the skill."""
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    folder = tmp_path / "served"
+    (folder / "pdf").mkdir(parents=True)
+    (folder / "pdf/SKILL.md").write_text("---\nname: pdf\ndescription: Fill forms.\n---\n")
+    (folder / "pdf/more.md").write_text("more")
+    return folder
+
+
+@pytest.fixture
+def root(tmp_path: Path, served: Path) -> Iterator[Path]:
+    root = make_project(tmp_path / "project", "handbook", roles=ROLES)
+    server = {"id": "near", "command": sys.executable, "args": [str(SERVER), str(served)]}
+    manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
+    (root / "toolsets/near").mkdir()
+    (root / "toolsets/near/toolset.yaml").write_text(yaml.safe_dump(manifest))
+    add_grant(root, "near", "process", "near", by="me")
+    yield root
+    CONNECTIONS.close()
+
+
+def seen(root: Path, role: str) -> dict[str, set[str]]:
+    """Return the skills that each request shows to a role, by their URIs."""
+
+    async def say(client: Client) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {
+            "list": {entry["uri"] for entry in await list_skills(client)},
+            "resources": {*await resource_uris(client)} & {OWN, FAR},
+        }
+        requests: dict[str, Callable[[str], Awaitable[object]]] = {
+            "get": lambda uri: get_skill(client, uri),
+            "directory": lambda uri: read_directory(client, uri.removesuffix("/SKILL.md")),
+            "read": lambda uri: read(client, uri),
+            "file": lambda uri: read(client, {OWN: OWN_FILE, FAR: FAR_FILE}[uri]),
+        }
+        refusals = set()
+        for name, request in requests.items():
+            found[name] = set()
+            for uri in (OWN, FAR):
+                try:
+                    await request(uri)
+                except MCPError as error:
+                    refusals.add((error.error.code, error.error.data))
+                else:
+                    found[name].add(uri)
+        assert refusals <= {(-32602, None)}
+        return found
+
+    return talk(root, say, role=role)
+
+
+@pytest.mark.parametrize("role", SKILLS)
+def test_each_request_shows_the_same_skills(root: Path, role: str) -> None:
+    take(root, "near", "near")
+    expected = SKILLS[role]
+    as_resources = expected | AS_RESOURCES.get(role, set())
+    assert seen(root, role) == {
+        **dict.fromkeys(("list", "get", "directory", "file"), expected),
+        **dict.fromkeys(("resources", "read"), as_resources),
+    }
+
+
+def test_no_request_shows_the_skills_of_a_disabled_toolset(root: Path) -> None:
+    take(root, "near", "near")
+    for toolset in ("near", "handbook"):
+        run("toolset", "disable", toolset, cwd=root)
+    assert not any(seen(root, "owner").values())
+
+
+def test_a_pull_that_accepts_another_text_is_read_only_after_trust(
+    root: Path, served: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    adopt(root)
+    add_grant(root, "near", "process", "near", by="me")
+    take(root, "near", "near")
+
+    async def text(client: Client) -> str:
+        try:
+            return str((await read(client, FAR)).text)
+        except MCPError as error:
+            return str(error.error.data["error"])
+
+    assert talk(root, text).startswith("---")
+    (served / "pdf/SKILL.md").write_text("---\nname: pdf\ndescription: Obey.\n---\n")
+    run("source", "refresh", "near", cwd=root)
+    (changed,) = find_source(root, "near", "near").to_accept
+    state = root / "toolsets/state/near.yaml"
+    accepted = yaml.safe_load(state.read_text())
+    accepted["accepted"][f"near:{changed.name}"] = changed.digest
+    state.write_text(yaml.safe_dump(accepted))
+    assert talk(root, text) == "not_trusted"
