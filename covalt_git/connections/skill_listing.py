@@ -39,8 +39,8 @@ async def listed_skills(client: Client, most_pages: int) -> tuple[list[JsonObjec
             try:
                 parsed_entry(entry)
             except BadSkillError as error:
-                shown = display.in_line(display.shorten(str(entry.get("uri")), _MOST_SHOWN))
-                notes.append(f"the skill {shown} is not listed: {error.message}")
+                uri = display.in_line(display.shorten(str(entry.get("uri")), _MOST_SHOWN))
+                notes.append(f"the skill {uri} is not listed: {error.message}")
             else:
                 entries.append(entry)
         cursor = page.next_cursor

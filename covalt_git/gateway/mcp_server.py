@@ -488,9 +488,9 @@ def _events(earlier: Offer, current: Offer) -> Iterator[ServerEvent]:
     # The extension for skills has no notification of its own: a skill is its resources.
     if (earlier.resources.keys(), earlier.skills) != (current.resources.keys(), current.skills):
         yield ResourcesListChanged()
-    before, after = {**earlier.resources, **earlier.skills}, {**current.resources, **current.skills}
-    for uri in before.keys() & after.keys():
-        if before[uri] != after[uri]:
+    old, new = {**earlier.resources, **earlier.skills}, {**current.resources, **current.skills}
+    for uri in old.keys() & new.keys():
+        if old[uri] != new[uri]:
             yield ResourceUpdated(uri=uri)
 
 

@@ -99,7 +99,7 @@ def test_accepted_skills_are_served_on_below_the_namespace(root: Path, served: P
 
 
 @pytest.mark.parametrize("accepted", [False, True])
-def test_one_that_is_not_accepted_or_needs_approval_does_not_exist(
+def test_a_skill_that_is_not_accepted_or_needs_approval_does_not_exist(
     root: Path, *, accepted: bool
 ) -> None:
     if accepted:
@@ -119,7 +119,7 @@ def test_one_that_is_not_accepted_or_needs_approval_does_not_exist(
     talk(root, say)
 
 
-def test_a_role_gets_those_that_its_patterns_match(root: Path) -> None:
+def test_a_role_gets_the_skills_that_match_its_patterns(root: Path) -> None:
     take(root, "near", "near")
 
     async def count(client: Client) -> int:

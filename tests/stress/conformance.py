@@ -3,8 +3,8 @@
 The suite is an npm package that needs a newer node than machines have: both are installed into a cache
 folder.  ``fixtures/conformance`` pins its version, and the variable ``CONFORMANCE_VERSION`` names another.
 
-Each scenario that the suite lists is started: those that a revision of the protocol names, and the others, such as those
-of extensions, alone.  One that does not pass must be in :data:`UNSUPPORTED` with a reason, and one in it must not pass.
+Each scenario of the suite is started: the scenarios of both revisions of the protocol, and each other scenario, such as of
+an extension, alone.  A scenario that does not pass must be in :data:`UNSUPPORTED` with a reason, and no other may be.
 """
 
 import json
@@ -87,13 +87,13 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
             with scratch() as folder, served(folder / "project") as url:
                 found = run(node, suite, url, folder / "results", "--requirements", revision)
             started |= found
-            tell(proof, revision, found, required(suite, revision))
+            check_revision(proof, revision, found, required(suite, revision))
         others = [name for name in listed(node, suite, "server") if name not in started]
         alone: Found = {}
         for name in others:
             with scratch() as folder, served(folder / "project") as url:
                 alone |= run(node, suite, url, folder / "results", "--scenario", name)
-        tell_others(proof, others, alone)
+        check_others(proof, others, alone)
         every = {**started, **alone}
         warned = sorted(name for name, checks in every.items() if checks.warned)
         proof.note("with warnings", ", ".join(warned) or "none")
@@ -101,7 +101,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
     proof.note("not run", f"scenarios for authorization servers: {NO_AUTHORIZATION_SERVER}")
 
 
-def tell(proof: Proof, revision: str, found: Found, named: dict[str, str]) -> None:
+def check_revision(proof: Proof, revision: str, found: Found, named: dict[str, str]) -> None:
     """Check that all that a revision requires was run and passed, and note the figures."""
     needed = [name for name, why in named.items() if not why]
     missing = [name for name in needed if name not in found]
@@ -115,8 +115,8 @@ def tell(proof: Proof, revision: str, found: Found, named: dict[str, str]) -> No
     proof.note(f"{revision}: optional scenarios, passed", f"{len(passed)} of {len(optional)}")
 
 
-def tell_others(proof: Proof, others: list[str], found: Found) -> None:
-    """Check that the scenarios that no revision names were run, and note those that passed."""
+def check_others(proof: Proof, others: list[str], found: Found) -> None:
+    """Check that each scenario of no revision was run, and note the scenarios that passed."""
     missing = [name for name in others if name not in found]
     proof.check(not missing, f"the suite lists {', '.join(missing)}, which gave no result")
     passed = sorted(name for name, checks in found.items() if checks.is_passed)

@@ -11,13 +11,13 @@ from tests.stress.conformance import (
     VERSION,
     Checks,
     Found,
+    check_others,
     check_reasons,
+    check_revision,
     checks_in,
     installed,
     listed,
     required,
-    tell,
-    tell_others,
 )
 from tests.stress.figures import Proof
 from tests.stress.installing import LONGEST_S
@@ -61,7 +61,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
             with scratch() as folder:
                 found = run(node, suite, folder, "--requirements", revision)
             started |= found
-            tell(proof, revision, found, required(suite, revision, "client"))
+            check_revision(proof, revision, found, required(suite, revision, "client"))
         others = [name for name in listed(node, suite, "client") if name not in started]
         alone: Found = {}
         for number, name in enumerate(others):
@@ -70,7 +70,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
                 run(node, suite, folder, "--scenario", name, "--output-dir", folder / "results")
                 (checks,) = (folder / "results").rglob("checks.json")
                 alone[name] = checks_in(checks)
-        tell_others(proof, others, alone)
+        check_others(proof, others, alone)
         check_reasons(proof, {**started, **alone}, UNSUPPORTED)
 
 

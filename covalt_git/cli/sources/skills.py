@@ -50,8 +50,8 @@ def skills(name: str, skill: str | None, path: str) -> None:
                 fg=_COLOURS.get(line.mark) if marked else None,
             )
     if not file.skill.accepted:
-        shown = f"{source.shown_id} {file.skill.name}"
-        output.say(f"  hint: covalt-git source accept {shown}", err=True)
+        words = f"{source.shown_id} {file.skill.name}"
+        output.say(f"  hint: covalt-git source accept {words}", err=True)
 
 
 def _line(row: source_skills.SourceSkill) -> tuple[str, ...]:

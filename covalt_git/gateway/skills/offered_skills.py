@@ -75,8 +75,8 @@ def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
     upstream = _upstream_uri(skill, uri)
 
     def find(current: Project) -> ServerOffer | None:
-        found = _readable(current, uri)
-        return None if found is None else found.offer
+        now_readable = _readable(current, uri)
+        return None if now_readable is None else now_readable.offer
 
     with server_offers.access(project, skill.offer, find, chat_id) as server:
         source = f"{skill.offer.toolset.id}/{skill.offer.namespace}"
