@@ -41,7 +41,7 @@ GROUP_COMMANDS: Final = {
     "bundle": "export import verify",
     "tool": "describe disable enable list override schema search show test",
     "grant": "add list revoke",
-    "source": "accept add diff doctor list observe refresh remove show",
+    "source": "accept add diff doctor list observe refresh remove show skills",
     "registry": "add list remove show",
     "role": "list",
     "policy": "explain test who",
