@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ChangedSkillError(CovaltError):
-    """A file of a server's skill that is not the accepted one."""
+    """A file of a server's skill that is not the one that the server has listed."""
 
     code = "definition_changed"
     http_status = 409
@@ -46,13 +46,13 @@ def check_content(entry: SkillEntry, uri: str, content: bytes) -> None:
     """
     file = entry.file(uri)
     if file is None:
-        raise ChangedSkillError(f"the accepted skill {entry.name!r} has no file {uri}")
+        raise ChangedSkillError(f"the skill {entry.name!r} has no file {uri}")
     if len(content) != file.size:
         raise ChangedSkillError(
-            f"{uri} has {len(content):,} bytes, and {file.size:,} in the accepted skill"
+            f"{uri} has {len(content):,} bytes, and its server listed {file.size:,}"
         )
     if f"sha256:{hashlib.sha256(content).hexdigest()}" != file.digest:
-        raise ChangedSkillError(f"{uri} has another content than in the accepted skill")
+        raise ChangedSkillError(f"{uri} has another content than its server listed")
     if uri == entry.uri and not _is_same(frontmatter_of(content), entry.frontmatter):
         # A server can list a harmless description beside the digest of a file that has another one.
         raise ChangedSkillError(f"the front matter of {uri} is not the one that its server lists")

@@ -33,6 +33,10 @@ def skills(name: str, skill: str | None, path: str) -> None:
     ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
     if skill is None:
         listing = ask_to_print(source_skills.list_source_skills, **ids)
+        if not source.asked:
+            output.say(f"{source.shown_id} was not asked for its skills yet", err=True)
+            output.say(f"  hint: covalt-git source refresh {source.shown_id}", err=True)
+            return
         output.table(
             [_line(row) for row in listing.skills], titles=_TITLES, empty="it lists no skills"
         )
