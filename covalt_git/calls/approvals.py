@@ -250,6 +250,22 @@ class Approvals(NamedTuple):
             assert tool_call is not None
             return CallOutcome(tool_call, error=record.error, parent=call.parent)
 
+    def withdraw(self, execution_id: str, why: str) -> None:
+        """End a pending call of the principal itself, which needs no right to decide; it never runs.
+
+        Raises:
+            MayNotApproveError: if another principal requested it.
+            AlreadyDecidedError: if it is no longer pending.
+        """
+        approval = self.find(execution_id)
+        principal = self.engine.principal
+        if (approval.by, approval.role) != (principal.id, principal.role):
+            raise MayNotApproveError(self.engine, NamedTool(approval.tool_id))
+        with self.chats.open(approval.chat_id) as chat, self.engine.writing(chat) as writer:
+            approval, call = _current(chat, approval)
+            self._decide(writer, approval, "denied", why)
+            writer.finish_call(call, commits.unfinished(call, "cancelled", why))
+
     def recording(self, approval: Approval) -> AbstractContextManager[None]:
         """Record that the reviewer may not decide, or that the call may no longer be made."""
         return self.engine.decisions.recording(

@@ -110,7 +110,7 @@ class RunningCalls:
         tool_ids = (call.tool_id for call in [*self._calls] if (call.call_id, call.chat_id) == ids)
         return next(tool_ids, None)
 
-    def cancel(self, call_id: str) -> None:
+    def cancel(self, call_id: str, why: str = Cancel.why) -> None:
         """Cancel a call.  It ends within a second, and its files are committed.
 
         Raises:
@@ -127,7 +127,7 @@ class RunningCalls:
         # One id can have two entries: a call with an idempotency key is tracked while it waits for its chat, and
         # again while it runs.
         for call in calls:
-            call.cancel.set()
+            call.cancel.set_as(why)
 
     def end_left(self, chat_id: str, client: object) -> None:
         """Cancel the calls in a chat that wait for answers of a client, because they would block its next call.

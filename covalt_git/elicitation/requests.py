@@ -379,6 +379,13 @@ def too_late(limit_s: float) -> NotAnsweredError:
     )
 
 
+def refused_kind(message: str) -> QuestionKind | None:
+    """Return the kind of the question that could not be asked, from the message of its error; None if it has none."""
+    # The record of a call has the message alone, and after a restart its client must get the same error.
+    kinds: tuple[QuestionKind, ...] = ("form", "url", "sampling", "roots")
+    return next((kind for kind in kinds if f"client that can {_ACTIONS[kind]}" in message), None)
+
+
 def _cannot_ask(kind: str) -> CannotAskError:
     action = _ACTIONS.get(kind, "answer the tool's request")
     return CannotAskError(

@@ -73,7 +73,7 @@ def request_approval(
         if page is None:
             break
         try:
-            inquiry = inquire(follower.respondent, {KEY: _question(approval, page)})
+            inquiry = inquire(follower.respondent, {KEY: question(approval, page)})
             patience_s = project.config.limits.answer_s or DEFAULT_ANSWER_S
             answer = inquiry.wait(patience_s, follower.cancel)[KEY]
         except (CannotAskError, NotAnsweredError):
@@ -86,7 +86,8 @@ def request_approval(
     return outcome
 
 
-def _question(approval: Approval, page: str) -> Question:
+def question(approval: Approval, page: str) -> Question:
+    """Return the request to a client to open the page of an approval."""
     reasons = display.in_line(", ".join(approval.reasons))
     message = f"{approval.tool_id} needs approval: {reasons}"
     params = {"mode": "url", "message": message, "url": page}
@@ -104,7 +105,7 @@ def _wait_for_decision(
     end = time.monotonic() + PATIENCE_S
     while not follower.cancel.is_set():
         with suppress(StillRunningError):
-            outcome = _current_outcome(project, approval)
+            outcome = current_outcome(project, approval)
             if outcome.approval is None or time.monotonic() > end:
                 break
         follower.cancel.wait(file_lock.POLL_S)
@@ -127,7 +128,7 @@ def resume(project: Project, execution_id: str) -> CallOutcome:
         CovaltError: ``unknown_execution``, if this principal requested no such call under this role.
         StillRunningError: while the call runs.
     """
-    return _current_outcome(project, _find_approval(project, execution_id))
+    return current_outcome(project, _find_approval(project, execution_id))
 
 
 def decide(
@@ -161,7 +162,7 @@ def decide(
             return script_calls.decide(
                 context, execution_id, REASON, approved=approved, approvals=approvals
             )
-    return _current_outcome(project, approval)
+    return current_outcome(project, approval)
 
 
 def _record_refusal(project: Project, approval: Approval) -> None:
@@ -206,7 +207,7 @@ def of_its_script(
         return outcome
 
 
-def _current_outcome(project: Project, approval: Approval) -> CallOutcome:
+def current_outcome(project: Project, approval: Approval) -> CallOutcome:
     """Return the outcome of the call of an approval, or the pending call with its newest approval.
 
     Raises:

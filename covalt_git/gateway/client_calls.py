@@ -1,28 +1,32 @@
 """Calls of MCP clients: each runs in a thread, and its events are forwarded to the waiting client.
 
-A call with an elicitation request may outlive the request that made it: in protocol version 2026-07-28
-the response carries the elicitation request, and a further request brings the answers.
+A call may outlive the request that made it, since protocol version 2026-07-28.  With an elicitation request, the response
+carries it, and a further request brings the answers.  As a task, the client fetches its result later (:mod:`.tasks`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
 
+from covalt_git import timestamps
 from covalt_git.calls.background import BackgroundCall, BackgroundCalls
 from covalt_git.calls.running import CallEvent, Follower
 from covalt_git.elicitation.requests import Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import elicitation
 from covalt_git.gateway.protocol import is_modern
+from covalt_git.gateway.tasks.task import TaskPlace
 from covalt_git.models.outcomes import Log, Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Mapping
 
     import mcp_types as types
     from mcp.server import ServerRequestContext
@@ -32,12 +36,20 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+Begin = Callable[[TaskPlace], None]
+"""Function that a call calls when it may become a task, which is before it waits for its chat."""
+
 MOST_CALLS = 64
 """Number of calls that run or wait at a time; further calls wait for one of them to end."""
 
 
 class _Call(BackgroundCall[Progress | Log, Any]):
-    """A call of an MCP client, and its elicitation requests."""
+    """A call of an MCP client, and its elicitation requests.
+
+    Attributes:
+        changed_at: the time of its newest event.
+        message: the message of its newest progress.
+    """
 
     def __init__(self, kinds: frozenset[QuestionKind], early: Mapping[str, Any]) -> None:
         super().__init__()
@@ -45,9 +57,35 @@ class _Call(BackgroundCall[Progress | Log, Any]):
         self.lacking: set[QuestionKind] = set()
         respondent = Respondent(kinds, self.ask, self.lacking.add)
         self.follower = Follower(self._notify, self.cancel, respondent)
+        self.changed_at = timestamps.now()
+        self.message = ""
+        self._place: TaskPlace | None = None
         self._early = dict(early)
 
+    @property
+    def place(self) -> TaskPlace:
+        """The place of a call that can become a task."""
+        assert self._place is not None
+        return self._place
+
+    def begin_task(self, place: TaskPlace) -> None:
+        """Let the call become a task."""
+        with self._waking():
+            self._place = place
+
+    def is_held(self, waited: bool) -> bool:  # noqa: FBT001 - the only fact about its client
+        """Return whether the client gets a task now; ``waited`` is whether it has waited for the result."""
+        place = self._place
+        return place is not None and not self.is_over() and (waited or place.at_once)
+
+    def end(self, outcome: Any, *args: Any, **more: Any) -> None:
+        """End the call; also before a client reads when."""
+        self.changed_at = timestamps.now()
+        super().end(outcome, *args, **more)
+
     def _notify(self, event: CallEvent) -> None:
+        if isinstance(event, Progress):
+            self.message, self.changed_at = event.message or self.message, timestamps.now()
         if isinstance(event, Progress | Log):
             self.report(event, len(event.message))
 
@@ -58,7 +96,12 @@ class _Call(BackgroundCall[Progress | Log, Any]):
             key: self._early.pop(key) for key in [*inquiry.open()] if key in self._early
         }
         elicitation.deliver(inquiry, early_answers)
+        self.changed_at = timestamps.now()
         super().ask(inquiry)
+
+
+ClientTask = _Call
+"""A call that a client holds as a task."""
 
 
 class Calls:
@@ -72,6 +115,11 @@ class Calls:
         self._threads = anyio.CapacityLimiter(MOST_CALLS)
         self._running: dict[_Call, asyncio.Task[None]] = {}
         self._asking: BackgroundCalls[_Call] = BackgroundCalls()
+        self._tasks: BackgroundCalls[_Call] = BackgroundCalls()
+
+    def task(self, task_id: str) -> ClientTask | None:
+        """Return the call of a task that runs in this process, or ended in the last minutes; of any principal."""
+        return self._tasks.get(task_id)
 
     async def end(self, grace_s: float) -> None:
         """Cancel all calls, and wait at most ``grace_s`` seconds for their end."""
@@ -84,9 +132,17 @@ class Calls:
                 await call.until(call.is_over)
 
     async def run(
-        self, ctx: ServerRequestContext[Any, Any], work: Callable[[Follower], Result]
-    ) -> Result | types.InputRequiredResult:
+        self,
+        ctx: ServerRequestContext[Any, Any],
+        work: Callable[[Follower, Begin], Result],
+        *,
+        task_after_s: float | None = None,
+        on_end: Callable[[Any], Awaitable[None]] | None = None,
+    ) -> Result | types.InputRequiredResult | TaskPlace:
         """Run ``work`` in a thread and return its result, or its elicitation request for a modern client.
+
+        With ``task_after_s``, its client gets the place of the task instead if the result takes longer than that;
+        ``on_end`` is called with the result of the task.
 
         Events are sent to the client while a request is open.  If the client cancels, ``work`` is cancelled
         too, and this waits for its end, so that its files are committed.
@@ -101,7 +157,7 @@ class Calls:
         if state is None:
             call, sent = _Call(elicitation.kinds_of(ctx), answers), 0
             # Not in the task group of the request: the call may outlive it.
-            self._running[call] = asyncio.create_task(self._run(call, work))
+            self._running[call] = asyncio.create_task(self._run(call, work, on_end))
         else:
             waiting = self._asking.get(state[0])
             if waiting is None:
@@ -118,13 +174,16 @@ class Calls:
             if inquiry is not None and inquiry.id == state[1]:
                 elicitation.deliver(inquiry, answers)
         try:
-            needed = await self._follow(ctx, call, sent, modern=modern)
+            needed = await self._follow(ctx, call, sent, modern=modern, task_after_s=task_after_s)
         except anyio.get_cancelled_exc_class():
             call.cancel.set_as("its client cancelled it")
             # The client has left, but the files of the call still have to be committed.
             with anyio.CancelScope(shield=True):
                 await call.until(call.is_over)
             raise
+        if isinstance(needed, TaskPlace):
+            self._tasks.find_or_add(needed.task_id, call)
+            return needed
         # Until the client comes back, another call of it may end this one, which holds its chat.
         if needed is not None:
             self._asking.find_or_add(call.token, call)
@@ -138,33 +197,57 @@ class Calls:
         outcome: Result = call.outcome
         return outcome
 
-    async def _run(self, call: _Call, work: Callable[[Follower], Any]) -> None:
+    async def _run(
+        self,
+        call: _Call,
+        work: Callable[[Follower, Begin], Any],
+        on_end: Callable[[Any], Awaitable[None]] | None,
+    ) -> None:
         """Run ``work`` in one of the threads, and end the call with its result or error."""
         outcome = None
         try:
-            outcome = await run_sync(work, call.follower, limiter=self._threads)
+            outcome = await run_sync(work, call.follower, call.begin_task, limiter=self._threads)
         except Exception as error:  # noqa: BLE001 - `run` raises it
             outcome = error
         finally:
             call.end(outcome)
             del self._running[call]
+        place = call._place  # noqa: SLF001 - of this module
+        if on_end is not None and place is not None and self._tasks.get(place.task_id) is call:
+            await on_end(outcome)
 
     async def _follow(
-        self, ctx: ServerRequestContext[Any, Any], call: _Call, sent: int, *, modern: bool
-    ) -> types.InputRequiredResult | None:
-        """Wait for the end of a call, or return its elicitation request for a modern client.
+        self,
+        ctx: ServerRequestContext[Any, Any],
+        call: _Call,
+        sent: int,
+        *,
+        modern: bool,
+        task_after_s: float | None,
+    ) -> types.InputRequiredResult | TaskPlace | None:
+        """Wait for the end of a call; return its elicitation request for a modern client, or the place of its task.
 
         The first ``sent`` events of the call are already sent; the others are sent to the client.
         """
         current: Inquiry | None = None
+        due = None if task_after_s is None else time.monotonic() + task_after_s
+
+        def is_held() -> bool:
+            return due is not None and call.is_held(time.monotonic() >= due)
 
         def has_news() -> bool:
-            return call.count > sent or call.is_over() or call.asking() not in {None, current}
+            is_asking = call.asking() not in {None, current}
+            return call.count > sent or call.is_over() or is_asking or is_held()
 
-        needed = None
+        needed: types.InputRequiredResult | TaskPlace | None = None
         async with anyio.create_task_group() as group:
             while needed is None:
-                await call.until(has_news)
+                left_s = 0.0 if due is None else due - time.monotonic()
+                # After that time, a call that can only now become a task wakes this loop itself.
+                with anyio.move_on_after(left_s if left_s > 0 else None):
+                    await call.until(has_news)
+                if is_held():
+                    return call.place
                 over, inquiry = call.is_over(), call.asking()
                 events, sent = call.after(sent)
                 for event in events:

@@ -46,7 +46,7 @@ STATE_S = 86_400.0
 MOST_TRIES = 3
 """Number of times that a client of 2025-11-25 and older is asked, if its answers are invalid."""
 
-_CAPABILITIES: dict[str, str] = {
+CAPABILITIES: dict[str, str] = {
     "form": "elicitation",
     "url": "elicitation",
     "sampling": "sampling",
@@ -161,7 +161,7 @@ def check_capabilities(outcome: object, lacking: Collection[QuestionKind]) -> No
     # A tool that gets along without the answer has a result, which the client gets.
     if not lacking or error.get("error") != CannotAskError.code:
         return
-    needed = {_CAPABILITIES[kind] for kind in lacking}
+    needed = {CAPABILITIES[kind] for kind in lacking}
     raise MCPError(
         types.MISSING_REQUIRED_CLIENT_CAPABILITY,
         f"the tool needs capabilities that the client did not declare: {', '.join(sorted(needed))}",
@@ -181,6 +181,16 @@ def input_required(inquiry: Inquiry, call: str | None = None) -> types.InputRequ
         return None
     state = None if call is None else json.dumps({"call": call, "inquiry": inquiry.id})
     return types.InputRequiredResult(input_requests=requests, request_state=state)
+
+
+def request_objects(inquiry: Inquiry) -> dict[str, JsonObject]:
+    """Return the open questions in the form of the protocol, by their keys; if one does not conform, the inquiry fails."""
+    needed = input_required(inquiry)
+    requests = {} if needed is None else needed.input_requests or {}
+    return {
+        key: request.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for key, request in requests.items()
+    }
 
 
 def _request(question: Question, **more: str) -> Any:

@@ -46,10 +46,13 @@ from covalt_git.gateway.protocol import CHECKED, has_structured_content, is_mode
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
-from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError
+from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError, TaskNeededError
 from covalt_git.gateway.skills import offered_skills, skill_requests
 from covalt_git.gateway.stateless_clients import Sender, StatelessClients, conversation_of
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
+from covalt_git.gateway.tasks.task import TaskPlace
+from covalt_git.gateway.tasks.task_notices import TaskListener
+from covalt_git.gateway.tasks.task_requests import TaskRequests, check_support, supports_tasks
 from covalt_git.names import LOCAL_CLIENT, suggest_id
 
 if TYPE_CHECKING:
@@ -61,6 +64,8 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult
     from mcp.server.subscriptions import ServerEvent
 
+    from covalt_git.calls.running import Follower
+    from covalt_git.gateway.client_calls import Begin
     from covalt_git.gateway.plain_json import HeldAnswer
     from covalt_git.gateway.resources.handlers import Resources
     from covalt_git.gateway.subscriptions import Offer
@@ -134,6 +139,9 @@ class RequestHandlers:
         self._listeners = Listeners()
         self._stateless = StatelessClients()
         self._calls = Calls(self._log)
+        self._tasks = TaskRequests(
+            self._calls, self._gateway_of, self._delivery, self._read_project
+        )
         self._watch_started = anyio.Event()
         self._header_schemas: dict[str, JsonObject] = {}
         # An own thread: it waits until the server stops, and there may be many servers.
@@ -152,7 +160,6 @@ class RequestHandlers:
             lifespan=self._lifespan,
             get_tool_input_schema=self._header_schema,
             on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
@@ -161,13 +168,16 @@ class RequestHandlers:
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             on_completion=self._complete,
-            on_subscriptions_listen=self._listeners.streams,
+            on_subscriptions_listen=TaskListener(self._listeners.streams, self._tasks),
         )
+        # The constructor takes no handler whose result may be that of an extension.
+        server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
         # The constructor would warn that the method is removed in 2026-07-28.
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self._set_level)
         server.middleware += [self._seal, self._identify]
         server.extensions[EXTENSION] = {}
         skill_requests.add_to(server, self._visible_skills)
+        self._tasks.add_to(server)
         return server
 
     async def end(self, grace_s: float) -> None:
@@ -203,16 +213,22 @@ class RequestHandlers:
 
     async def _call_tool(
         self, ctx: ServerRequestContext[None], params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> HandlerResult:
         self._register_session(ctx)
-        delivery = Delivery(
-            has_structured_content(ctx), is_modern(ctx), apps=client_supports_apps(ctx)
-        )
+        delivery, gateway = self._delivery(ctx), self._gateway_of(ctx)
+        with_tasks = supports_tasks(ctx)
         call = ClientCall(
             self._client(ctx), params.name, params.arguments or {}, delivery, _chat_named(ctx)
         )
+
+        def work(follower: Follower, begin: Begin) -> types.CallToolResult | TaskPlace:
+            return gateway.call(call, follower, begin if with_tasks else None)
+
         try:
-            result = await self._calls.run(ctx, partial(self._gateway_of(ctx).call, call))
+            after_s = gateway.project().config.limits.task_after_s if with_tasks else None
+            result = await self._calls.run(
+                ctx, work, task_after_s=after_s, on_end=self._notify_of_files
+            )
         except NoSuchToolError as error:
             hint = agent_hints.for_agent(error.hint)
             message = "; ".join(filter(None, (error.message, hint)))
@@ -223,6 +239,9 @@ class RequestHandlers:
         except TokenRefusedError as error:
             code = _NO_TOKEN if error.http_status == _UNAUTHORIZED else _DENIED
             raise MCPError(code, error.message, agent_hints.error_facts(error)) from None
+        except TaskNeededError:
+            check_support(ctx)
+            raise
         except CovaltError as error:
             return results.of_error(error, delivery._replace(schema={}))
         except MCPError:
@@ -232,9 +251,14 @@ class RequestHandlers:
             _logger.exception("a call of %r failed because of a bug in covalt-git", params.name)
             # Whether the tool was listed with an output schema is unknown here.
             return results.of_error(_broken(), delivery._replace(schema={}))
-        if isinstance(result, types.CallToolResult):
-            await self._notify_of_files(result)
+        if isinstance(result, TaskPlace):
+            return await self._tasks.created(ctx, result.task_id)
+        await self._notify_of_files(result)
         return result
+
+    @staticmethod
+    def _delivery(ctx: ServerRequestContext[None]) -> Delivery:
+        return Delivery(has_structured_content(ctx), is_modern(ctx), apps=client_supports_apps(ctx))
 
     async def _list_resources(
         self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None
@@ -452,8 +476,10 @@ class RequestHandlers:
             for changes in created:
                 changes.close()
 
-    async def _notify_of_files(self, result: types.CallToolResult) -> None:
+    async def _notify_of_files(self, result: object) -> None:
         """Notify subscribers of the changed files that a result links to."""
+        if not isinstance(result, types.CallToolResult):
+            return
         links = [
             block
             for block in result.content

@@ -26,7 +26,7 @@ from covalt_git.gateway import (
     results,
     tool_listing,
 )
-from covalt_git.gateway.client_chats import ClientChat, ClientChats, NoChatError
+from covalt_git.gateway.client_chats import Client, ClientChat, ClientChats, NoChatError
 from covalt_git.gateway.mcp_apps import AppPages
 from covalt_git.gateway.offers import server_offers
 from covalt_git.gateway.prompts import Prompts
@@ -34,6 +34,7 @@ from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import Resources
 from covalt_git.gateway.skills import offered_skills
 from covalt_git.gateway.subscriptions import Offer
+from covalt_git.gateway.tasks.task import TaskPlace
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import LOCAL_USER, new_id
@@ -41,7 +42,7 @@ from covalt_git.operations.calls.calls import make_call
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
-from covalt_git.toolsets.builtin_tools import CREATE_CHATS, READ_FILE, RUN_SCRIPT
+from covalt_git.toolsets.builtin_tools import CREATE_CHATS, READ_FILE, RUN_SCRIPT, is_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Found
-    from covalt_git.gateway.client_chats import Client
+    from covalt_git.gateway.client_calls import Begin
     from covalt_git.gateway.large_results import Delivery
     from covalt_git.gateway.meta_tools import Mode
     from covalt_git.json_values import JsonObject
@@ -66,6 +67,13 @@ class NoSuchToolError(CovaltError):
 
     code = "unknown_tool"
     http_status = 404
+
+
+class TaskNeededError(CovaltError):
+    """The client has to declare that it supports tasks, because the tool takes too long to wait for."""
+
+    code = "task_needed"
+    http_status = 409
 
 
 class ClientCall(NamedTuple):
@@ -205,11 +213,17 @@ class Gateway:
             for key, describe in listed.items()
         }
 
-    def call(self, call: ClientCall, follower: Follower) -> types.CallToolResult:
+    def call(
+        self, call: ClientCall, follower: Follower, begin: Begin | None = None
+    ) -> types.CallToolResult | TaskPlace:
         """Call a tool, and return its result or error.
+
+        ``begin`` is called when the call may become a task, which its result is while it is pending.  Without it, its
+        client does not support tasks.
 
         Raises:
             NoSuchToolError: if the tool does not exist for the client.
+            TaskNeededError: if the client does not support tasks, and has to.
         """
         project = self.project()
         own = meta_tools.own_tools(self.mode).get(call.name)
@@ -222,12 +236,12 @@ class Gateway:
             call = call._replace(delivery=call.delivery._replace(schema=schema))
         try:
             if own is not None:
-                return self._call_meta_tool(project, own, call, follower)
+                return self._call_meta_tool(project, own, call, follower, begin)
             assert tool is not None
             call = _with_chat(call, tool.tool.input_schema)
-            return self._call_tool(project, tool, call, follower)
-        except TokenRefusedError:
-            raise  # it has an error code of JSON-RPC
+            return self._call_tool(project, tool, call, follower, begin)
+        except (TokenRefusedError, TaskNeededError):
+            raise  # they have error codes of JSON-RPC
         except CovaltError as error:
             return results.of_error(error, call.delivery, self.style)
 
@@ -236,8 +250,13 @@ class Gateway:
         return {name for name, tool in self.tools().items() if tool.tool_id == RUN_SCRIPT}
 
     def _call_meta_tool(
-        self, project: Project, own: types.Tool, call: ClientCall, follower: Follower
-    ) -> types.CallToolResult:
+        self,
+        project: Project,
+        own: types.Tool,
+        call: ClientCall,
+        follower: Follower,
+        begin: Begin | None,
+    ) -> types.CallToolResult | TaskPlace:
         if own.name == meta_tools.CALL.name:
             call = _with_chat(call, own.input_schema)
         args = meta_tools.check(own, call.args)
@@ -254,7 +273,7 @@ class Gateway:
                 with self._recording(project, args["name"], args["arguments"]):
                     target = self._find(project, args["name"])
                 inner = call._replace(name=args["name"], args=args["arguments"])
-                return self._call_tool(project, target, inner, follower)
+                return self._call_tool(project, target, inner, follower, begin)
             case "read_result":
                 resources = self.resources(call.client, call.chat_id)
                 text, pages = resources.read_page(args["resource"], args["page"])
@@ -295,6 +314,17 @@ class Gateway:
             of_server=tool is not None and tool.kind == "mcp",
         )
 
+    def task_result(
+        self, project: Project, outcome: CallOutcome, delivery: Delivery
+    ) -> types.CallToolResult:
+        """Return the outcome of a call that its client fetches as a task."""
+        tool = None
+        with suppress(CovaltError):  # the tool was deleted since, or cannot be called now
+            tool = project.catalog.find_callable(outcome.call.tool_id).tool
+        schema = {} if tool is None else tool.output_schema
+        client = ClientCall(Client(""), outcome.call.tool_id, {}, delivery._replace(schema=schema))
+        return self._result(project, client, outcome, ClientChat(outcome.call.chat_id), tool=tool)
+
     def _search(self, project: Project, query: str, limit: int) -> list[JsonObject]:
         """Return the callable tools that match a query, the best match first."""
         names = {tool.tool_id: name for name, tool in self.tools().items()}
@@ -324,9 +354,16 @@ class Gateway:
         return Prompts(self.project(), self.style)
 
     def _call_tool(
-        self, project: Project, target: Found, call: ClientCall, follower: Follower
-    ) -> types.CallToolResult:
+        self,
+        project: Project,
+        target: Found,
+        call: ClientCall,
+        follower: Follower,
+        begin: Begin | None,
+    ) -> types.CallToolResult | TaskPlace:
         tool = target.tool
+        if tool.task_support == "required" and begin is None:
+            raise TaskNeededError(f"{tool.tool_id} takes too long to wait for its result")
         request = CallRequest(target.tool_id, call.args, call_id=new_id(), fresh=True)
         with Context.of(project, follower=follower, page=self.pages) as context:
             # Before the chat: an invalid call must not create one
@@ -342,6 +379,14 @@ class Gateway:
                 raise NoChatError
             client_chat = self.chats.find_or_create(project, call.client, call.chat_id)
             chat = context.chat(client_chat.id)
+            assert request.call_id is not None
+            owner = (project.principal.id, project.principal.role)
+            place = TaskPlace(
+                chat.id, request.call_id, target.tool_id, owner, tool.task_support == "required"
+            )
+            # The result of a call that is not recorded could not be fetched after a restart.
+            if begin is not None and (is_recorded(tool.tool_id) or tool.tool_id == RUN_SCRIPT):
+                begin(place)
             follower.cancel.client = (project.principal.id, call.client.anonymous)
             # A call that its client left with a question holds the chat, and this one would wait for it
             # (test_another_call_of_the_client_cancels_one_that_it_left_with_a_question).
@@ -352,6 +397,8 @@ class Gateway:
                 name = call.args.get("manifest")
                 manifest_id = context.commit_id(chat, name) if name else None
                 resource = resource_uris.file(chat.id, call.args["path"], manifest_id=manifest_id)
+        if outcome.approval is not None and begin is not None:
+            return place
         # After the context is closed: a user may need minutes, and other calls use the chat meanwhile.
         if outcome.approval is not None:
             outcome = approvals.request_approval(

@@ -195,6 +195,10 @@ class LimitsConfig(Limits):
     result_kb: Annotated[Int, Field(ge=1)] = Field(
         100, description="Largest result that an MCP client gets at once, in KiB."
     )
+    task_after_s: Annotated[Number, Field(ge=0, le=3600)] = Field(
+        2,
+        description="Time after which a call becomes a task of an MCP client that supports tasks, in seconds.",
+    )
     script: ScriptLimitsConfig = Field(ScriptLimitsConfig(), description="Upper limits of scripts.")
 
 

@@ -20,6 +20,7 @@ from covalt_git.models.tool_properties import (
     HttpRequest,
     Limits,
     Security,
+    TaskSupport,
 )
 from covalt_git.names import ToolId
 
@@ -96,6 +97,9 @@ class Tool(StrictModel):
     security: Security | None = None
     renderer: Renderer | None = None
     callers: tuple[Caller, ...] = Field(EVERY_CALLER, description="Who can call it.")
+    task_support: TaskSupport = Field(
+        "optional", description="Whether an MCP client has to hold its calls as tasks."
+    )
     confirmation: tuple[ConfirmationSource, ...] = ()
     confirmation_is_settled: Bool = False
     enabled: Bool = True
@@ -150,5 +154,5 @@ class Tool(StrictModel):
         # The excluded fields change no call, or the toolset's digest covers them.  Approvals of older versions
         # stay valid without them.
         carried = {"version", "free_examples", "extensions", "alias_of", "annotations_are_own"}
-        carried |= {"function_schema", "source", "fields", "callers"}
+        carried |= {"function_schema", "source", "fields", "callers", "task_support"}
         return canonical_json.digest(self.model_dump(mode="json", by_alias=True, exclude=carried))

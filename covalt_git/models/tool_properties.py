@@ -109,6 +109,9 @@ Caller = Literal["direct", "script"]
 
 EVERY_CALLER: tuple[Caller, ...] = ("direct", "script")
 
+TaskSupport = Literal["optional", "required"]
+"""Whether an MCP client can wait for a call of a tool, or has to hold it as a task."""
+
 
 class Example(StrictModel):
     """A call that shows how to use the tool.  With ``expected``, it is also a test."""

@@ -33,6 +33,7 @@ from covalt_git.models.tool_properties import (
     LegacyRenderer,
     Limits,
     Security,
+    TaskSupport,
 )
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.templating.references import references
@@ -72,6 +73,10 @@ class ToolDeclaration(StrictModel):
         EVERY_CALLER,
         min_length=1,
         description="Who can call it: direct (users and agents), script (scripts of agents).",
+    )
+    task_support: TaskSupport = Field(
+        "optional",
+        description="required: its calls take too long to wait for, so MCP clients without tasks cannot make them.",
     )
     version: Text | None = Field(
         None, description="Version of the tool; default: the toolset's version."

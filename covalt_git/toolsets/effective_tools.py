@@ -334,6 +334,7 @@ def _tool(
         annotations_are_own=not state.imported and manifest.id != REGISTRY_NAMESPACE,
         limits=declared.limits,
         callers=overrides.value("callers", declared.callers),
+        task_support=declared.task_support,
         examples=tuple(example for example in declared.examples if isinstance(example, Example)),
         free_examples=tuple(
             example for example in declared.examples if not isinstance(example, Example)
