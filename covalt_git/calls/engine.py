@@ -188,11 +188,13 @@ class Engine:
     def _prepare(self, chat: ChatStore, target: Found) -> None:
         """Install dependencies or start the MCP server before the chat is locked, because it may take long."""
         if target.tool.kind == "python":
-            python_calls.prepare(self._job(target, chat))
+            python_calls.prepare(self.job(target, chat))
         elif target.tool.kind == "mcp":
-            mcp_calls.prepare(self._job(target, chat))
+            mcp_calls.prepare(self.job(target, chat))
 
-    def _job(self, target: Found, chat: ChatStore) -> ToolRun:
+    def job(self, target: Found, chat: ChatStore) -> ToolRun:
+        """Return the run of a tool in a chat."""
+
         def check_again() -> None:
             engine = self.as_of_now()
             current = engine.catalog.find_callable(target.tool_id)
@@ -493,6 +495,14 @@ class Engine:
         if isinstance(earlier, WorkspaceManifest):
             return as_recorded(chat, earlier)._replace(repeated=True)
         approval = chat.approval(earlier.execution_id) if earlier.execution_id else None
+        if earlier.status == "pending" and earlier.server_task is not None:
+            # It would run a second time: its server may still work on the first call.
+            raise CovaltError(
+                "the call waits for its MCP server, because the process that made it has ended",
+                hint="make the request again later: a server of covalt-git fetches the answer when it starts",
+                code="still_running",
+                http_status=409,
+            )
         if approval is None or approval.state != "pending":
             return None  # the call runs or is about to run; it has ended when this request gets the lock
         return CallOutcome(earlier.tool_call, approval, repeated=True)
@@ -623,13 +633,19 @@ class Engine:
             has_begun = True
             self.follower.report(Started(call.id))
 
+        # So that the answer can be fetched after the end of this process (`servers/left_tasks.py`).
+        def hold(task_id: str) -> None:
+            writer.put_call(started.model_copy(update={"server_task": task_id}))
+
         # Both are measured before the tool runs. The limits permit a folder that was already too large, and only
         # files that existed before can be lost.
         usage = writer.snapshot.usage(chat.workspace)
         before_call = writer.snapshot.unstored_files(chat.workspace)
         try:
             with step("run", call.id):
-                outcome = self._outcome(chat, started, target, begin=begin, confirmed=confirmed)
+                outcome = self._outcome(
+                    chat, started, target, begin=begin, confirmed=confirmed, hold=hold
+                )
         # Not KeyboardInterrupt: commands turn Ctrl-C into a cancellation, so that it cannot come between the end of the
         # tool and its record (cli/terminal/interrupt.py).
         except Exception as problem:
@@ -710,7 +726,7 @@ class Engine:
             return read_only_violation(chat, files_before, forbidden, error), snapshot
         # While the tool runs, large limits are only sampled; the scan has counted every file that is stored.
         if error is None and target.tool.kind in {"python", "mcp"}:
-            limits = self._job(target, chat).limits
+            limits = self.job(target, chat).limits
             error = python_calls.limit_exceeded(limits, usage, snapshot.usage(chat.workspace))
         return error, snapshot
 
@@ -791,9 +807,10 @@ class Engine:
         begin: Callable[[], None],
         confirmed: bool = False,
         warm: bool = True,
+        hold: Callable[[str], None] = lambda _: None,
     ) -> Outcome:
-        """Run a call; ``begin`` is called just before."""
-        job = self._job(target, chat)
+        """Run a call; ``begin`` is called just before, and ``hold`` with the task that an MCP server makes of it."""
+        job = self.job(target, chat)
         # A script waits for a user as for an approval; the caller of any other call gets the error.
         if call.parent is not None:
             respondent = waiting_for_user(self.follower.respondent)
@@ -811,4 +828,4 @@ class Engine:
         begin()
         if target.tool.kind == "http":
             return http_calls.run(job, call.args)
-        return mcp_calls.run(job, call.args)
+        return mcp_calls.run(job, call.args, hold)

@@ -44,7 +44,9 @@ _ID = re.compile(r'"id"\s*:\s*(\d{1,15}|"[^"\\]{1,100}")')
 # A server that prints without end must not fill the memory of all chats.
 _MOST_LINES = 10_000
 _ENVELOPE = frozenset({"jsonrpc", "id", "result", "error"})
+_NOT_FINAL = frozenset({"input_required", "task"})
 DISCOVER = "server/discover"
+_TASK = "tasks/get"
 _INITIALIZE = "initialize"
 _CANCELLED = "notifications/cancelled"
 _SUBSCRIPTION = "subscriptions/listen"
@@ -111,16 +113,28 @@ class ToolResults:
         self._answered.add(method)
         if method == "tools/list" and isinstance(message, types.JSONRPCResponse):
             self.listing = message.result
+        if method == _TASK and isinstance(message, types.JSONRPCResponse):
+            return self._without_result(message, request)
         # The SDK takes "4" for 4, so the result has to be looked up by the id as the SDK compares it.
         message = message.model_copy(update={"id": request})
         if not isinstance(message, types.JSONRPCResponse) or request != self._request:
             return message
-        if message.result.get("resultType") == "input_required":
-            return message  # it requires input, and the SDK repeats the request with it
+        if message.result.get("resultType") in _NOT_FINAL:
+            return message  # it requires input, with which the SDK repeats the request; or it is a task
         self._result = message.result
         # The SDK does not check structured content if isError is set; since 2026-07-28, it requires a resultType.
         empty = {"resultType": "complete", "content": [], "isError": True}
         return message.model_copy(update={"result": empty})
+
+    def _without_result(
+        self, message: types.JSONRPCResponse, request: str | int | None
+    ) -> types.JSONRPCMessage:
+        """Return the state of a task without the result of the call, which is stored."""
+        state = {key: value for key, value in message.result.items() if key != "result"}
+        result = message.result.get("result")
+        if state.get("status") == "completed" and isinstance(result, dict):
+            self._result = result
+        return message.model_copy(update={"id": request, "result": state})
 
     def _unassigned(self, value: JsonObject) -> types.JSONRPCError | None:
         """Return an error for the only request that waits, because it may have no other answer."""

@@ -22,6 +22,7 @@ from covalt_git import __version__
 from covalt_git.connections import errors as failures
 from covalt_git.connections.answers import DISCOVER, ToolResults, sound_page
 from covalt_git.connections.skill_listing import listed_skills
+from covalt_git.connections.server_tasks import ServerTasks, TaskState, UnknownServerTaskError, read
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
@@ -75,6 +76,11 @@ STRAY_LINE = "the server printed a line that is not a protocol message"
 # See `client`: the end of a process is an event of the loop, which has to run to deliver it.
 _TURNS = 10
 """Iterations of the event loop until the end of a program's output is noticed, with a margin."""
+
+_OF_TASKS = frozenset(
+    {types.INVALID_PARAMS, types.METHOD_NOT_FOUND, types.MISSING_REQUIRED_CLIENT_CAPABILITY}
+)
+"""Codes of errors with which a server says that it has no such task."""
 
 _NAMES = ("name", "uri", "uriTemplate")
 """Keys of a definition by which requests, roles and rules name it."""
@@ -144,6 +150,7 @@ class Connection:
         self._request_lock = asyncio.Lock()
         self._caller: EventHandlers | None = None
         self._clock: asyncio.Timeout | None = None
+        self._task_messages = 0
         self._wanted_answers: set[Future[None]] = set()
         self._is_unsent = False
         self._results = self._new_results()
@@ -357,7 +364,7 @@ class Connection:
         self._is_unsent = False
         client = await self.client(caller)
         loop = asyncio.get_running_loop()
-        self._caller = caller
+        self._caller, self._task_messages = caller, 0
         self._is_unsent = True  # the server may have ended, and its end was not noticed yet
         self._reset_http_failure()
         try:
@@ -395,6 +402,31 @@ class Connection:
             for need in self._wanted_answers:
                 need.cancel()
             self._last_used = loop.time()
+
+    async def task(
+        self, task_id: str, timeout_s: float, caller: EventHandlers
+    ) -> tuple[TaskState, JsonObject | None]:
+        """Return the state of a task from an earlier process, and its result if it is completed.
+
+        Raises:
+            UnknownServerTaskError: if the server does not know the task.
+            CovaltError: if the server cannot be started or reached, or answers with another error.
+        """
+        async with self._request_lock:
+            client = await self.client(caller)
+            self._reset_http_failure()
+            try:
+                async with asyncio.timeout(timeout_s):
+                    state = await read(client.session, task_id)
+            except MCPError as error:
+                if error.code in _OF_TASKS:
+                    raise UnknownServerTaskError(error.error.message) from None
+                raise self._request_error(error) from None
+            except Exception as error:  # noqa: BLE001 - the SDK raises many types
+                raise self._request_error(error) from None
+            finally:
+                self._last_used = asyncio.get_running_loop().time()
+        return state, self._results.take() if state.status == "completed" else None
 
     def _begin_check(self, client: Client) -> None:
         """Let the program answer a request, or end it; the next request waits for this."""
@@ -627,6 +659,7 @@ class Connection:
             logging_callback=self._on_log,
             list_roots_callback=None if self.definition.workspace is None else self._on_list_roots,
             elicitation_callback=self._on_elicitation,
+            extensions=[ServerTasks(self._on_task, self._on_task_message, self._on_task_question)],
             message_handler=self._on_message,
             cache=None,
         )
@@ -703,7 +736,32 @@ class Connection:
         if self._caller is not None:
             self._caller.log(params.level, masked)
 
+    async def _on_task(self, task_id: str) -> None:
+        caller = self._caller
+        if caller is not None:
+            await asyncio.to_thread(caller.held, task_id)
+
+    def _on_task_message(self, message: str) -> None:
+        if self._caller is not None:
+            self._task_messages += 1
+            masked = mask_of(self.definition).text(message)
+            self._caller.progress(self._task_messages, None, masked)
+
+    async def _on_task_question(
+        self, request: types.InputRequest
+    ) -> types.InputResponse | types.ErrorData:
+        if isinstance(request, types.ElicitRequest):
+            return await self._on_elicitation(None, request.params)
+        if isinstance(request, types.ListRootsRequest) and self.definition.workspace is not None:
+            return self._roots()
+        return types.ErrorData(
+            code=types.METHOD_NOT_FOUND, message=f"{request.method} is not supported"
+        )
+
     async def _on_list_roots(self, context: ClientRequestContext) -> types.ListRootsResult:  # noqa: ARG002 - as the SDK calls it
+        return self._roots()
+
+    def _roots(self) -> types.ListRootsResult:
         assert self.definition.workspace is not None
         root = types.Root(uri=self.definition.workspace.as_uri(), name="workspace")
         return types.ListRootsResult(roots=[root])

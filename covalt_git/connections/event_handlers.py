@@ -18,13 +18,14 @@ def _ignore(*_: object) -> None:
 class EventHandlers(NamedTuple):
     """Callbacks of a caller.
 
-    ``ask`` runs in a thread of its own, and may wait.  The others run on the event loop of all connections, so
+    ``ask`` and ``held`` run in threads of their own, and may wait.  The others run on the event loop of all connections, so
     they must return at once.
 
     Attributes:
         starting: receives lines about a server that starts.
         progress: receives the progress of a call: done, total or None, and a message.
         log: receives log messages of the server: level and message.
+        held: receives the id of the task that the server made of a call, in a thread of its own.
         ask: answers an elicitation: method and parameters of the protocol, and a future that is cancelled
             when the server no longer waits for the answer.  None without a user.
     """
@@ -32,4 +33,5 @@ class EventHandlers(NamedTuple):
     starting: Callable[[str], None] = _ignore
     progress: Callable[[float, float | None, str], None] = _ignore
     log: Callable[[str, str], None] = _ignore
+    held: Callable[[str], None] = _ignore
     ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None

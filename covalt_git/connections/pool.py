@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.connections.definition import Definition, Name
+    from covalt_git.connections.server_tasks import TaskState
     from covalt_git.json_values import JsonObject
     from covalt_git.models.sources.tool_lock import OfferKind
 
@@ -209,6 +210,28 @@ class Connections:
             lambda connection, caller: connection.call(call, caller),
             handlers,
             cancel,
+        )
+
+    def task(
+        self,
+        definition: Definition,
+        task_id: str,
+        timeout_s: float,
+        *,
+        wanted: Callable[[], bool] = _always,
+    ) -> tuple[TaskState, JsonObject | None]:
+        """Return the state of a task from an earlier process, and its result if it is completed.
+
+        Raises:
+            UnknownServerTaskError: if the server does not know the task.
+            CovaltError: as :meth:`begin`, and if the server answers with an error.
+        """
+        return self._use(
+            definition,
+            wanted,
+            lambda connection, caller: connection.task(task_id, timeout_s, caller),
+            _NO_HANDLERS,
+            None,
         )
 
     def health(self, root: Path) -> list[Health]:

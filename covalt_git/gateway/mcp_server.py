@@ -50,6 +50,7 @@ from covalt_git.gateway.service import ClientCall, Gateway, NoSuchToolError, Tas
 from covalt_git.gateway.skills import offered_skills, skill_requests
 from covalt_git.gateway.stateless_clients import Sender, StatelessClients, conversation_of
 from covalt_git.gateway.subscriptions import Listeners, OfferChanges
+from covalt_git.gateway.tasks import left_tasks
 from covalt_git.gateway.tasks.task import TaskPlace
 from covalt_git.gateway.tasks.task_notices import TaskListener
 from covalt_git.gateway.tasks.task_requests import TaskRequests, check_support, supports_tasks
@@ -437,6 +438,7 @@ class RequestHandlers:
         """Notify clients of changes while the server runs, and end its calls when it stops."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._notify_of_changes)
+            group.start_soon(left_tasks.collect, self._gateway)
             try:
                 yield
             finally:

@@ -131,7 +131,10 @@ def run_start(
 
 
 class PendingCall(StrictModel):
-    """A pending or running call: the content of ``refs/covalt/calls/<call_id>``, or of ``running-call``."""
+    """A pending or running call: the content of ``refs/covalt/calls/<call_id>``, or of ``running-call``.
+
+    A pending call without an approval waits for its ``server_task``, because the process that made it has ended.
+    """
 
     v: Literal[1] = 1
     id: str
@@ -151,6 +154,9 @@ class PendingCall(StrictModel):
     line: Int | None = Field(None, description="The line of the script.")
     waived_by: str | None = Field(None, description="The approval that allowed the call.")
     token: TokenRecord | None = Field(None, description="The access token of an issuer.")
+    server_task: str | None = Field(
+        None, description="The task that the MCP server made of the call, on another machine."
+    )
 
     @property
     def tool_call(self) -> "ToolCall":

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from covalt_git.connections.connection import STRAY_LINE, CallTimeoutError, ServerCall
 from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.connections.server_tasks import UnknownServerTaskError
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.files import file_name
@@ -25,6 +26,7 @@ from covalt_git.json_values.storable import storable
 from covalt_git.models.calls import CallError
 from covalt_git.models.outcomes import (
     MIB,
+    UNKNOWN_EFFECT,
     Log,
     LogLevel,
     Outcome,
@@ -74,6 +76,7 @@ class McpJob(NamedTuple):
     Attributes:
         digest: of the tool's definition that was accepted.
         wanted: returns whether the server may still run.
+        held: receives the id of the task that the server made of the call.
         ask: answers elicitations of the server, until the future is cancelled; None without a user.
     """
 
@@ -85,6 +88,7 @@ class McpJob(NamedTuple):
     limits: Limits
     wanted: Callable[[], bool]
     report: Callable[[Progress | Log], None]
+    held: Callable[[str], None] = lambda _: None
     ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None
     cancel: threading.Event | None = None
 
@@ -112,6 +116,7 @@ def run(job: McpJob) -> Outcome:
         starting=lambda line: heard("info", line),
         progress=lambda done, total, message: job.report(Progress(done, total, message)),
         log=heard,
+        held=job.held,
         ask=job.ask,
     )
     try:
@@ -136,6 +141,45 @@ def run(job: McpJob) -> Outcome:
     except CovaltError as error:
         outcome = Outcome.failed(error)
     return outcome._replace(output=shortened("".join(f"{line}\n" for line in log)))
+
+
+_TASK_S = 10.0
+"""Time limit of a request about a task of an earlier process, in seconds."""
+
+
+def task_outcome(job: McpJob, task_id: str) -> Callable[[], Outcome] | None:
+    """Return a function that returns the outcome of a task from an earlier process; None while the server works on it.
+
+    The function may write files into the workspace.
+
+    Raises:
+        CovaltError: if the server cannot be reached, which may be for a short time only.
+    """
+    mask = mask_of(job.definition)
+
+    def failed(code: str, message: str) -> Callable[[], Outcome]:
+        return lambda: Outcome.failed(CallError(code=code, message=message))
+
+    try:
+        state, answer = CONNECTIONS.task(job.definition, task_id, _TASK_S, wanted=job.wanted)
+    except UnknownServerTaskError as error:
+        message = mask.text(error.message)
+        lost = f"the process that made the call ended, and its MCP server has no answer: {message}"
+        return failed("interrupted", lost + UNKNOWN_EFFECT)
+    why = mask.text(state.status_message or (state.error.message if state.error else ""))
+    if state.status == "failed":
+        return failed("server_error", why or "the task failed")
+    if state.status == "cancelled":
+        return failed("cancelled", f"the server cancelled the task{f': {why}' if why else ''}")
+    if answer is None:
+        return None
+
+    def completed() -> Outcome:
+        log: list[str] = []
+        outcome = _outcome(job, answer, log.append)
+        return outcome._replace(output=shortened("".join(f"note: {line}\n" for line in log)))
+
+    return completed
 
 
 def read_resource(

@@ -123,6 +123,10 @@ def _end_calls(writer: Writer) -> None:
     for call in calls:
         if call.id in ended:
             writer.drop_call(call.id)
+        elif call.status == "running" and call.server_task is not None:
+            # Its server works on another machine, and the answer can still be fetched; meanwhile the chat is free
+            # (`calls/servers/left_tasks.py`).
+            writer.put_call(call.model_copy(update={"status": "pending"}))
         elif call.status == "running":
             # The tool may have replaced the whole workspace, and the chat must work again
             # (test_dead_call_that_destroyed_its_workspace_leaves_a_chat_that_works).

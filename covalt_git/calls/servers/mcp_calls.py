@@ -154,8 +154,12 @@ class _Stop(threading.Event):
         return super().is_set() or self._cancel.is_set()
 
 
-def run(job: ToolRun, args: JsonObject) -> Outcome:
-    """Call a tool of an MCP server once."""
+def _ignore(_: str) -> None:
+    pass
+
+
+def run(job: ToolRun, args: JsonObject, hold: Callable[[str], None] = _ignore) -> Outcome:
+    """Call a tool of an MCP server once; ``hold`` gets the id of its task, if that outlives this process."""
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
     try:
@@ -193,6 +197,8 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
             limits=job.limits,
             wanted=grant_check(job.root, target.toolset, server),
             report=follower.report,
+            # A program ends with this process, and its tasks with it.
+            held=_ignore if server.transport == "stdio" else hold,
             ask=ask,
             cancel=stop,
         )
@@ -201,6 +207,33 @@ def run(job: ToolRun, args: JsonObject) -> Outcome:
         return Outcome("question", unanswered=unanswered)
     return outcome._replace(
         asked=tuple(record for inquiry in inquiries for record in question_records(inquiry))
+    )
+
+
+def task_outcome(job: ToolRun, args: JsonObject, task_id: str) -> Callable[[], Outcome] | None:
+    """Return a function that returns the outcome of a task which a server made of a call in an earlier process.
+
+    It is None while the server works, or waits for an answer of a user: the client of the call is gone.  The caller of
+    the function must hold the chat's lock, because the result may be files.
+
+    Raises:
+        CovaltError: if the server is not granted, or cannot be reached.
+    """
+    from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
+
+    server, target = _server_of_call(job), job.found
+    return mcp_tool.task_outcome(
+        mcp_tool.McpJob(
+            tool=target.tool,
+            args=args,
+            definition=server,
+            digest="",
+            files=job.files,
+            limits=job.limits,
+            wanted=grant_check(job.root, target.toolset, server),
+            report=job.follower.report,
+        ),
+        task_id,
     )
 
 

@@ -1,0 +1,111 @@
+"""Calls whose MCP server made a task of them, and whose process has ended: their answers are fetched and recorded.
+
+The id of the task is stored with the running call.  When the next writer opens the chat, the call becomes pending,
+without an approval (``workspaces/writing.py``), so that other calls of the chat can run.  A server of covalt-git
+collects the answers when it starts.  If the MCP server has no such task any more, the call is recorded as interrupted,
+with what the server said.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from covalt_git import timestamps
+from covalt_git.access import Principal
+from covalt_git.access.grants import GrantNeededError
+from covalt_git.calls.outcomes import encodable, record_of
+from covalt_git.calls.servers import mcp_calls
+from covalt_git.calls.tool_grants import program_level
+from covalt_git.catalog.catalog import DisabledToolError
+from covalt_git.errors import CovaltError, UnknownNameError
+from covalt_git.json_values import canonical_json
+from covalt_git.models.outcomes import UNKNOWN_EFFECT
+from covalt_git.workspaces import commits
+from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from covalt_git.calls.engine import Engine
+    from covalt_git.models.calls import PendingCall
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.registry import Chats
+
+
+def collect(engine: Engine, chats: Chats, chat_ids: Iterable[str]) -> set[str]:
+    """Fetch and record the answers of calls in chats; return the ids of the chats that have others."""
+    waiting: set[str] = set()
+    for chat_id in chat_ids:
+        with suppress(UnknownNameError, ChatGoneError), chats.open(chat_id) as chat:
+            if not _left(chat):
+                continue
+            try:
+                # Its lock is also that of a call that runs: then there is nothing to collect yet.
+                with engine.writing(chat, timeout_s=0):
+                    pass
+            except ChatBusyError:
+                waiting.add(chat_id)
+                continue
+            for call in _left(chat):
+                with suppress(ChatBusyError):
+                    if collect_one(engine, chat, call):
+                        continue
+                waiting.add(chat_id)
+    return waiting
+
+
+def _left(chat: ChatStore) -> list[PendingCall]:
+    return [call for call in chat.calls() if call.server_task is not None]
+
+
+def collect_one(engine: Engine, chat: ChatStore, call: PendingCall) -> bool:
+    """Fetch and record the answer of a call; return whether it is recorded."""
+    # As its caller: the tool must still be visible and granted.
+    own = replace(engine, principal=Principal(call.by, call.role))
+    why, end = "", None
+    try:
+        target = own.catalog.find_callable(call.tool_id)
+        # Before the chat is locked, because a server may take long to answer.
+        end = mcp_calls.task_outcome(own.job(target, chat), call.args, call.server_task or "")
+        if end is None:
+            why = "its MCP server has not answered in time"
+    except (UnknownNameError, DisabledToolError, GrantNeededError) as error:
+        return _record_loss(own, chat, call, f"its answer cannot be fetched: {error.message}")
+    except CovaltError as error:
+        why = f"its MCP server cannot be reached: {error.message}"
+    if end is None:
+        # It may answer, or be reached, later.
+        return _is_late(own, call) and _record_loss(own, chat, call, why)
+    with own.writing(chat) as writer:
+        # Another process may have recorded it, or its user has switched to another branch, whose files the result must
+        # not change.
+        if chat.call(call.id) != call or chat.active_branch() != call.branch:
+            return chat.call(call.id) is None
+        writer.commit_changes()
+        outcome = end()
+        level = program_level(target.toolset, target.tool)
+        record = record_of(writer, call, target, outcome, outcome.error, level=level, read=None)
+        snapshot = writer.scan()
+        try:
+            writer.finish_call(call, record, snapshot=snapshot)
+        except (canonical_json.NotJsonError, ValueError):
+            writer.finish_call(call, encodable(record), snapshot=snapshot)
+    return True
+
+
+def _record_loss(engine: Engine, chat: ChatStore, call: PendingCall, why: str) -> bool:
+    """Record a call as interrupted, and return that it is recorded."""
+    message = f"the process that made the call ended, and {why}{UNKNOWN_EFFECT}"
+    with engine.writing(chat) as writer:
+        if chat.call(call.id) == call:
+            writer.finish_call(call, commits.unfinished(call, "interrupted", message))
+    return True
+
+
+def _is_late(engine: Engine, call: PendingCall) -> bool:
+    """Return whether a call has waited as long as a pending approval may."""
+    limit = timedelta(seconds=engine.config.limits.approval_expires_s)
+    return call.started_at < timestamps.written(datetime.now(UTC) - limit)

@@ -1,0 +1,205 @@
+"""Tasks of MCP servers: a server may answer a call with a task, whose result is fetched later (SEP-2663).
+
+The SDK knows no task, so :class:`ServerTasks` claims this kind of result, and polls.  The result of the call is what the
+server has sent (:mod:`.answers`), as for any other call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+import anyio
+import mcp_types as types
+from mcp import MCPError
+from mcp.client.extension import ClientExtension, ResultClaim
+from pydantic import Field
+
+from covalt_git.errors import CovaltError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from mcp.client.extension import ClaimContext
+    from mcp.client.session import ClientSession
+
+    from covalt_git.json_values import JsonObject
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+
+CANCEL_S = 2.0
+"""Time for the cancellation of a task to reach its server, in seconds."""
+
+_SHORTEST_S, _LONGEST_S = 0.05, 60.0
+"""Bounds of the time between two requests, which the server suggests."""
+
+_DEFAULT_MS = 1000
+
+
+class TaskCancelledError(CovaltError):
+    """The server, or another of its clients, cancelled the task of a call."""
+
+    code = "cancelled"
+
+
+class UnknownServerTaskError(CovaltError):
+    """The server does not know a task, or no tasks at all any more."""
+
+    code = "server_error"
+
+
+class _UnansweredError(Exception):
+    """Nobody can answer a question of a task."""
+
+    def __init__(self, error: types.ErrorData) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class CreatedTask(types.Result):
+    """Result of ``tools/call`` that is a task."""
+
+    result_type: Literal["task"]
+    task_id: str
+    poll_interval_ms: float | None = None
+
+
+class TaskState(types.Result):
+    """Result of ``tasks/get``."""
+
+    status: Literal["working", "input_required", "completed", "cancelled", "failed"]
+    status_message: str | None = None
+    poll_interval_ms: float | None = None
+    requests: dict[str, types.InputRequest] = Field(default_factory=dict, alias="inputRequests")
+    error: types.ErrorData | None = None
+
+
+class _Params(types.RequestParams):
+    task_id: str
+
+
+class _Answers(_Params):
+    input_responses: dict[str, Any]
+
+
+class _Get(types.Request[_Params, Literal["tasks/get"]]):
+    method: Literal["tasks/get"] = "tasks/get"
+    name_param = "taskId"
+
+
+class _Update(types.Request[_Answers, Literal["tasks/update"]]):
+    method: Literal["tasks/update"] = "tasks/update"
+    name_param = "taskId"
+
+
+class _Cancel(types.Request[_Params, Literal["tasks/cancel"]]):
+    method: Literal["tasks/cancel"] = "tasks/cancel"
+    name_param = "taskId"
+
+
+class ServerTasks(ClientExtension):
+    """Client of the tasks of one server.
+
+    Arguments:
+        held: called with the id of each new task, before it is polled.
+        report: called with each new message about the state of a task.
+        ask: answers a question of a task.
+    """
+
+    identifier = EXTENSION
+
+    def __init__(
+        self,
+        held: Callable[[str], Awaitable[None]],
+        report: Callable[[str], None],
+        ask: Callable[[types.InputRequest], Awaitable[types.InputResponse | types.ErrorData]],
+    ) -> None:
+        self._held = held
+        self._report = report
+        self._ask = ask
+
+    def claims(self) -> Sequence[ResultClaim[Any]]:
+        """Return the kind of result that is a task."""
+        return (ResultClaim(result_type="task", model=CreatedTask, resolve=self._resolve),)
+
+    async def _resolve(self, task: CreatedTask, context: ClaimContext) -> types.CallToolResult:
+        try:
+            await self._held(task.task_id)
+            return await self._follow(context.session, task.task_id, task.poll_interval_ms)
+        except asyncio.CancelledError:
+            await self._cancel(context.session, task.task_id)
+            raise
+        except _UnansweredError as unanswered:
+            await self._cancel(context.session, task.task_id)
+            raise MCPError.from_error_data(unanswered.error) from None
+
+    async def _cancel(self, session: ClientSession, task_id: str) -> None:
+        """Cancel a task, so that the server does not finish work for which no caller waits."""
+        with anyio.move_on_after(CANCEL_S, shield=True), suppress(Exception):
+            await session.send_request(_Cancel(params=_Params(task_id=task_id)), types.EmptyResult)
+
+    async def _follow(
+        self, session: ClientSession, task_id: str, interval_ms: float | None
+    ) -> types.CallToolResult:
+        """Return an empty result when the task is completed.
+
+        Raises:
+            MCPError: if the task failed, or the server does not know it any more.
+            TaskCancelledError: if it was cancelled.
+        """
+        answered: set[str] = set()
+        message: str | None = None
+        while True:
+            await asyncio.sleep(_interval_s(interval_ms))
+            state = await read(session, task_id)
+            interval_ms = state.poll_interval_ms
+            if state.status_message and state.status_message != message:
+                message = state.status_message
+                self._report(message)
+            match state.status:
+                case "completed":
+                    # Not checked against the output schema, because the SDK would reject it for one wrong field.
+                    return types.CallToolResult(content=[], is_error=True)
+                case "failed":
+                    error = state.error or types.ErrorData(
+                        code=types.INTERNAL_ERROR, message="the task failed"
+                    )
+                    raise MCPError.from_error_data(error)
+                case "cancelled":
+                    why = f": {state.status_message}" if state.status_message else ""
+                    raise TaskCancelledError(f"the server cancelled the task{why}")
+            requests = {
+                key: request for key, request in state.requests.items() if key not in answered
+            }
+            if requests:
+                await self._answer(session, task_id, requests)
+                answered |= requests.keys()
+
+    async def _answer(
+        self, session: ClientSession, task_id: str, requests: dict[str, types.InputRequest]
+    ) -> None:
+        for key, request in requests.items():
+            answer = await self._ask(request)
+            if isinstance(answer, types.ErrorData):
+                # A page can be opened elsewhere, as that of an approval, and the task goes on then.
+                if not isinstance(request, types.ElicitRequest) or request.params.mode != "url":
+                    raise _UnansweredError(answer)
+                answer = types.ElicitResult(action="cancel")
+            dumped: JsonObject = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+            params = _Answers(task_id=task_id, input_responses={key: dumped})
+            await session.send_request(_Update(params=params), types.EmptyResult)
+
+
+async def read(session: ClientSession, task_id: str) -> TaskState:
+    """Return the state of a task.
+
+    Raises:
+        MCPError: if the server does not know it.
+    """
+    return await session.send_request(_Get(params=_Params(task_id=task_id)), TaskState)
+
+
+def _interval_s(milliseconds: float | None) -> float:
+    wanted = _DEFAULT_MS if milliseconds is None else milliseconds
+    return min(max(wanted / 1000, _SHORTEST_S), _LONGEST_S)
