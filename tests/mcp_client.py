@@ -69,13 +69,15 @@ def talk(
     message_handler: Any = None,
     callbacks: Mapping[str, Any] | None = None,
     apps: bool = False,
+    extensions: Any = None,
     **options: Any,
 ) -> Result:
     """Return what ``say`` returns, which talks to a server in this process that has no other client.
 
     ``callbacks`` answer elicitation requests and the like.  With ``apps``, the client is a host of MCP Apps.
     """
-    extensions = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})] if apps else None
+    if apps:
+        extensions = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})]
 
     async def main() -> Result:
         only = None if chat is None else Project.open(root).chats.one(chat)

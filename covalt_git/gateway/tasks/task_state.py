@@ -209,9 +209,14 @@ def _stored(project: Project, gateway: Gateway, chat_id: str, call_id: str) -> C
             manifest = chat.manifest(commit_names.of_call(chat, call_id))
         except commit_names.UnknownCommitError:
             return None
-        outcome = as_recorded(chat, manifest)
-        is_own = manifest.record.by == owner[0] and project.visibility.sees_call(
-            outcome.call.tool_id, outcome.call.result
+        outcome, record = as_recorded(chat, manifest), manifest.record.call
+        # A commit has the principal without its role, which an approval has.
+        decided = chat.approval(record.execution_id) if record and record.execution_id else None
+        has_role = decided is None or decided.role == owner[1]
+        is_own = (
+            has_role
+            and manifest.record.by == owner[0]
+            and project.visibility.sees_call(outcome.call.tool_id, outcome.call.result)
         )
         return outcome if is_own else None
 
