@@ -6,6 +6,7 @@ import anyio
 import mcp_types as types
 from mcp import Client
 from mcp.client.extension import ClientExtension, ResultClaim
+from pydantic import ConfigDict
 
 EXTENSION = "io.modelcontextprotocol/tasks"
 MISSING_CAPABILITY = -32021
@@ -29,7 +30,7 @@ class Created(types.Result):
 class Anything(types.Result):
     """Any result, with its keys as they are in the protocol."""
 
-    model_config = {**types.Result.model_config, "extra": "allow"}
+    model_config = ConfigDict(extra="allow")
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -98,6 +99,7 @@ async def update(client: Client, task_id: str, **answers: Any) -> dict[str, Any]
 async def until(client: Client, task_id: str, *statuses: str) -> dict[str, Any]:
     """Return the state of a task when it has one of the statuses, by default when it has ended."""
     with anyio.fail_after(30):
-        while (state := await get(client, task_id))["status"] not in (statuses or ENDED):
-            await anyio.sleep(0.02)
-    return state
+        while True:
+            state = await get(client, task_id)
+            if state["status"] in (statuses or ENDED):
+                return state

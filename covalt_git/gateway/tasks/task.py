@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EXTENSION = "io.modelcontextprotocol/tasks"
 """Id of the extension, in the capabilities of servers and clients."""
 
-POLL_S = 1
+POLL_S = 1.0
 """Time between two requests of a client, and between two checks for a notification, in seconds."""
 
 Status = Literal["working", "input_required", "completed", "cancelled", "failed"]
@@ -75,7 +75,7 @@ class Task(NamedTuple):
             "ttlMs": self.ttl_ms,
         }
         if self.status not in ENDED:
-            facts["pollIntervalMs"] = POLL_S * 1000
+            facts["pollIntervalMs"] = int(POLL_S * 1000)
         if self.message:
             facts["statusMessage"] = self.message
         return facts
