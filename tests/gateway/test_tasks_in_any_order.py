@@ -21,7 +21,7 @@ from covalt_git.gateway.large_results import Delivery
 from covalt_git.gateway.service import ClientCall, Gateway
 from covalt_git.gateway.tasks import task_state
 from covalt_git.gateway.tasks.task import Task, TaskPlace
-from covalt_git.gateway.tasks.task_state import Asked, UnknownTaskError
+from covalt_git.gateway.tasks.task_state import TaskQuery, UnknownTaskError
 from covalt_git.project import Project
 from tests.examples import examples
 from tests.mcp_client import make_project
@@ -83,14 +83,14 @@ class Tasks(RuleBasedStateMachine):
 
     @rule(task_id=tasks)
     def cancel(self, task_id: str) -> None:
-        task_state.cancel(self.gateway, Asked(task_id, DELIVERY))
+        task_state.cancel(self.gateway, TaskQuery(task_id, DELIVERY))
         if self.states[task_id] == "working":
             self.states[task_id] = "cancelled"
 
     @rule(task_id=tasks)
     def others_cannot_cancel(self, task_id: str) -> None:
         try:
-            task_state.cancel(self.other, Asked(task_id, DELIVERY))
+            task_state.cancel(self.other, TaskQuery(task_id, DELIVERY))
         except UnknownTaskError:
             return
         raise AssertionError(task_id)
@@ -131,7 +131,7 @@ class Tasks(RuleBasedStateMachine):
     @invariant()
     def each_task_has_its_state(self) -> None:
         for task_id, status in self.states.items():
-            state = task_state.read(self.gateway, Asked(task_id, DELIVERY))
+            state = task_state.read(self.gateway, TaskQuery(task_id, DELIVERY))
             assert state.status == status
             assert (state.result is not None) == (status == "completed")
             assert (state.error is not None) == (status == "failed")
@@ -140,7 +140,7 @@ class Tasks(RuleBasedStateMachine):
                     self.ended.setdefault(task_id, state) == state
                 )  # what has ended stays as it is
             try:
-                task_state.read(self.other, Asked(task_id, DELIVERY))
+                task_state.read(self.other, TaskQuery(task_id, DELIVERY))
             except UnknownTaskError:
                 continue
             raise AssertionError(f"another principal reads {task_id}")

@@ -15,7 +15,7 @@ from covalt_git.gateway import elicitation
 from covalt_git.gateway.protocol import is_modern
 from covalt_git.gateway.tasks import task_state
 from covalt_git.gateway.tasks.task import EXTENSION
-from covalt_git.gateway.tasks.task_state import Asked
+from covalt_git.gateway.tasks.task_state import TaskQuery
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -110,7 +110,7 @@ class TaskRequests:
         Raises:
             MCPError: INVALID_PARAMS, if the client has no such task.
         """
-        read = partial(task_state.read, self._gateway_of(ctx), self._asked(ctx, task_id))
+        read = partial(task_state.read, self._gateway_of(ctx), self._query(ctx, task_id))
         state: Task = await self._read_project(read)
         return state
 
@@ -135,7 +135,7 @@ class TaskRequests:
         inquiry = None if live is None else live.asking()
         for key in answers:
             if key.startswith(f"{task_state.PAGE}-"):
-                # The answer approves nothing: it only says that the user was asked.
+                # The answer approves nothing: it only says that the user was shown the page.
                 self._opened[key] = None
         while len(self._opened) > _MOST_OPENED:
             self._opened.popitem(last=False)
@@ -151,14 +151,14 @@ class TaskRequests:
 
     async def _cancel(self, ctx: Context, params: TaskParams) -> HandlerResult:
         check_support(ctx)
-        cancel = partial(task_state.cancel, self._gateway_of(ctx), self._asked(ctx, params.task_id))
+        cancel = partial(task_state.cancel, self._gateway_of(ctx), self._query(ctx, params.task_id))
         await self._read_project(cancel)
         return {}
 
-    def _asked(self, ctx: Context, task_id: str) -> Asked:
+    def _query(self, ctx: Context, task_id: str) -> TaskQuery:
         opens_pages = "url" in elicitation.kinds_of(ctx)
         live = self._calls.task(task_id)
-        return Asked(task_id, self._delivery_of(ctx), live, opens_pages, self._opened)
+        return TaskQuery(task_id, self._delivery_of(ctx), live, opens_pages, self._opened)
 
 
 def details(ctx: Context, state: Task) -> JsonObject:

@@ -65,7 +65,7 @@ class UnknownTaskError(CovaltError):
         )
 
 
-class Asked(NamedTuple):
+class TaskQuery(NamedTuple):
     """A client's request about a task.
 
     Attributes:
@@ -81,14 +81,14 @@ class Asked(NamedTuple):
     opened: Container[str] = frozenset()
 
 
-def read(gateway: Gateway, asked: Asked) -> Task:
+def read(gateway: Gateway, query: TaskQuery) -> Task:
     """Return the state of a task.
 
     Raises:
         UnknownTaskError: if the client's principal made no such call, or may not see its tool any more.
     """
-    project, live = gateway.project(), asked.live
-    ids = task.parsed(asked.task_id)
+    project, live = gateway.project(), query.live
+    ids = task.parsed(query.task_id)
     if ids is None:
         raise UnknownTaskError
     if live is not None:
@@ -100,17 +100,17 @@ def read(gateway: Gateway, asked: Asked) -> Task:
     try:
         outcome = _stored(project, gateway, *ids)
     except (approvals.StillRunningError, ScriptBusyError):
-        return Task(asked.task_id, "working", timestamps.now())
+        return Task(query.task_id, "working", timestamps.now())
     except _ScriptLeftError as error:
-        return Task(asked.task_id, "working", timestamps.now(), error.message)
+        return Task(query.task_id, "working", timestamps.now(), error.message)
     if outcome is not None:
-        return of_outcome(gateway, project, outcome, asked)
+        return of_outcome(gateway, project, outcome, query)
     if live is not None:
-        return _refused(live, asked.delivery)
+        return _refused(live, query.delivery)
     raise UnknownTaskError
 
 
-def cancel(gateway: Gateway, asked: Asked) -> None:
+def cancel(gateway: Gateway, query: TaskQuery) -> None:
     """Cancel the call of a task: end it if it runs in this process, withdraw it if it is pending.
 
     A call that has ended, or that another process runs, stays as it is.
@@ -118,14 +118,14 @@ def cancel(gateway: Gateway, asked: Asked) -> None:
     Raises:
         UnknownTaskError: as :func:`read`.
     """
-    current = read(gateway, asked)
+    current = read(gateway, query)
     if current.status in ENDED:
         return
-    if asked.live is not None and not asked.live.is_over():
-        asked.live.cancel.set_as(WITHDRAWN)
+    if query.live is not None and not query.live.is_over():
+        query.live.cancel.set_as(WITHDRAWN)
         return
     project = gateway.project()
-    chat_id, call_id = task.parsed(asked.task_id) or ("", "")
+    chat_id, call_id = task.parsed(query.task_id) or ("", "")
     with Context.of(project) as context:
         chat = context.chat(chat_id)
         call = chat.call(call_id)
@@ -142,15 +142,15 @@ def cancel(gateway: Gateway, asked: Asked) -> None:
                 RUNNING.cancel(call_id, WITHDRAWN)
 
 
-def of_outcome(gateway: Gateway, project: Project, outcome: CallOutcome, asked: Asked) -> Task:
+def of_outcome(gateway: Gateway, project: Project, outcome: CallOutcome, query: TaskQuery) -> Task:
     """Return the task of a call that is pending or recorded."""
-    call, task_id = outcome.call, asked.task_id
+    call, task_id = outcome.call, query.task_id
     if outcome.approval is not None:
-        return _pending(gateway, outcome.approval, asked)
+        return _pending(gateway, outcome.approval, query)
     updated_at = call.finished_at or call.started_at
     error = outcome.error
     if error is None:
-        result = gateway.task_result(project, outcome, asked.delivery)
+        result = gateway.task_result(project, outcome, query.delivery)
         return Task(task_id, "completed", updated_at, result=result)
     if error.code == "cancelled":
         return Task(task_id, "cancelled", updated_at, error.message)
@@ -163,7 +163,7 @@ def of_outcome(gateway: Gateway, project: Project, outcome: CallOutcome, asked: 
             facts["requiredCapabilities"] = {elicitation.CAPABILITIES[kind]: {}}
         problem = {"code": code, "message": error.message, "data": facts}
         return Task(task_id, "failed", updated_at, error.message, error=problem)
-    result = gateway.task_result(project, outcome, asked.delivery)
+    result = gateway.task_result(project, outcome, query.delivery)
     return Task(task_id, "completed", updated_at, error.message, result=result)
 
 
@@ -232,20 +232,20 @@ def _settled(project: Project, chat: ChatStore, call_id: str) -> Any:
     return call
 
 
-def _pending(gateway: Gateway, approval: Approval, asked: Asked) -> Task:
+def _pending(gateway: Gateway, approval: Approval, query: TaskQuery) -> Task:
     question = approvals.question(approval, gateway.pages(approval.execution_id) or "")
     requests: dict[str, JsonObject] = {}
     message = f"{question.message}; a user approves or denies it, at a terminal or in the browser"
     key = page_key(approval)
-    if asked.opens_pages and key not in asked.opened and question.params["url"]:
+    if query.opens_pages and key not in query.opened and question.params["url"]:
         requests = elicitation.request_objects(Inquiry({key: question}))
     state: Status = "input_required" if requests else "working"
     return Task(
-        asked.task_id,
+        query.task_id,
         state,
         approval.created_at,
         message,
-        task.lifetime_ms(asked.task_id, approval.expires_at),
+        task.lifetime_ms(query.task_id, approval.expires_at),
         requests,
     )
 
