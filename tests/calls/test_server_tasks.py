@@ -251,7 +251,8 @@ def test_a_task_that_cannot_be_fetched_is_recorded_as_interrupted_with_the_reaso
     assert upstream.collect() == set()
 
     record = upstream.records()[0]
-    assert record.error is not None and record.error.code == "interrupted"
+    assert record.error is not None
+    assert record.error.code == "interrupted"
     why = {"task": "has no answer: no task of yours", "grant": "cannot be fetched: "}[lost]
     assert why in record.error.message
     assert "the tool may have had its effect" in record.error.message
@@ -285,7 +286,8 @@ def test_a_server_that_cannot_be_reached_is_asked_again_until_the_time_is_over(
         grant(root)
         upstream.world.configure()
     record = upstream.records()[0]
-    assert record.error is not None and record.error.code == "interrupted"
+    assert record.error is not None
+    assert record.error.code == "interrupted"
     assert "cannot be reached" in record.error.message
 
 

@@ -1,7 +1,7 @@
 """A model of tasks: created, read, cancelled, decided elsewhere, expired, with restarts, in any order."""
 
+import itertools
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -158,16 +158,16 @@ def test_tasks_have_their_state_in_any_order(tmp_path: Path) -> None:
     gateway = Gateway(template, by="agent-one")
     with gateway.project().chats.new("c1"):
         pass
-    count = 0
+    roots = (
+        Path(shutil.copytree(template, tmp_path / str(number))) for number in itertools.count()
+    )
 
-    def machine() -> Tasks:
-        nonlocal count
-        count += 1
-        return Tasks(Path(shutil.copytree(template, tmp_path / str(count))))
+    class Machine(Tasks):
+        def __init__(self) -> None:
+            super().__init__(next(roots))
 
-    new: Callable[[], Tasks] = machine
     run_state_machine_as_test(
-        new,
+        Machine,
         settings=settings(
             max_examples=examples(8),
             stateful_step_count=8,

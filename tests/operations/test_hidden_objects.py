@@ -27,6 +27,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.gateway.mcp_server import RequestHandlers
 from covalt_git.gateway.service import Gateway
 from covalt_server.api import http
+from tests import tasks_client
 from tests.api_client import BEARER, HOME, Api
 from tests.issuers import tokens
 from tests.mcp_client import TOOLSETS, talk
@@ -285,6 +286,10 @@ async def listed(request: Awaitable[Any]) -> str:
     return (await request).model_dump_json()  # type: ignore[no-any-return]
 
 
+async def task_answer(request: Awaitable[Any]) -> str:
+    return json.dumps(await request)
+
+
 METHODS: dict[str, Callable[[Client, str], Awaitable[str]] | None] = {
     "tools/list": lambda client, _: listed(client.list_tools()),
     "tools/call": lambda client, name: listed(client.call_tool(name, {})),
@@ -299,6 +304,9 @@ METHODS: dict[str, Callable[[Client, str], Awaitable[str]] | None] = {
             {"name": "name", "value": ""},
         )
     ),
+    "tasks/get": lambda client, name: task_answer(tasks_client.get(client, name)),
+    "tasks/update": lambda client, name: task_answer(tasks_client.update(client, name, key={})),
+    "tasks/cancel": lambda client, name: task_answer(tasks_client.cancel(client, name)),
     "resources/subscribe": None,
     "resources/unsubscribe": None,
     "subscriptions/listen": None,
@@ -311,6 +319,7 @@ OBJECTS = [
     ("app-builder.write_file", "app-builder.write_filx"),
     ("app-builder:write_file", "app-builder:write_filx"),
     ("guide.explain", "guide.explaix"),
+    ("c1.{call}", "c1.{no_call}"),
     ("guide://all", "guide://alx"),
     ("guide://chapters/one", "guide://chapterx/one"),
     ("guide://chapters/{name}", "guide://chapterx/{name}"),
@@ -353,4 +362,4 @@ def test_a_method_of_mcp_answers_about_a_hidden_object_as_about_an_unknown_one(
                     naming.append((method, hidden))
         return naming
 
-    assert talk(shared, say, role="guest", chat="c1") == []
+    assert talk(shared, say, role="guest", chat="c1", extensions=tasks_client.EXTENSIONS) == []

@@ -46,7 +46,8 @@ def test_each_request_about_a_task_of_another_principal_answers_as_about_an_unkn
         )
 
     async def begin(client: Client) -> str:
-        return (await start(client, "demo.asks", ARGS)).task_id
+        task_id: str = (await start(client, "demo.asks", ARGS)).task_id
+        return task_id
 
     async def errors(client: Client, *task_ids: str) -> set[str]:
         answers: set[str] = set()
