@@ -40,6 +40,7 @@ from covalt_git.calls.outcomes import (
 )
 from covalt_git.calls.running import RUNNING, Follower, Started
 from covalt_git.calls.servers import mcp_calls
+from covalt_git.calls.servers.held_task import HeldTask
 from covalt_git.calls.telemetry import observe_call, step, waiting
 from covalt_git.calls.tool_run import ToolRun
 from covalt_git.catalog.catalog import Catalog, Found
@@ -633,10 +634,7 @@ class Engine:
             has_begun = True
             self.follower.report(Started(call.id))
 
-        # So that the answer can be fetched after the end of this process (`servers/left_tasks.py`).
-        def hold(task_id: str) -> None:
-            writer.put_call(started.model_copy(update={"server_task": task_id}))
-
+        task = HeldTask(writer, started)
         # Both are measured before the tool runs. The limits permit a folder that was already too large, and only
         # files that existed before can be lost.
         usage = writer.snapshot.usage(chat.workspace)
@@ -644,7 +642,7 @@ class Engine:
         try:
             with step("run", call.id):
                 outcome = self._outcome(
-                    chat, started, target, begin=begin, confirmed=confirmed, hold=hold
+                    chat, started, target, begin=begin, confirmed=confirmed, hold=task.hold
                 )
         # Not KeyboardInterrupt: commands turn Ctrl-C into a cancellation, so that it cannot come between the end of the
         # tool and its record (cli/terminal/interrupt.py).
@@ -656,6 +654,7 @@ class Engine:
             # killed (test_a_failure_while_the_tool_runs_is_recorded).
             _logger.exception("a call of %s failed because of a bug", call.tool_id)
             outcome = Outcome("error", error=unrecorded(problem))
+        task.check_not_left(self.follower.cancel)
         # Pydantic refused the arguments before the function ran, so the call is not recorded, as if the schema had
         # refused it. An approved call stays: its approval is decided, so its end has to be recorded too.
         if outcome.status == "invalid_arguments" and call.execution_id is None:

@@ -47,6 +47,11 @@ class Cancel(threading.Event):
     client: object = None
     left = False
 
+    @property
+    def is_stop(self) -> bool:
+        """Whether the call is cancelled because the server stops."""
+        return self.is_set() and self.why == STOPPED
+
     def set_as(self, why: str) -> None:
         """Cancel for a reason other than the user's request, unless it is cancelled."""
         # The first reason stays: a server that stops must not overwrite that the user cancelled.
@@ -55,7 +60,8 @@ class Cancel(threading.Event):
             self.set()
 
 
-_STOPPED = "the server was stopped"
+STOPPED = "the server was stopped"
+"""Why a call is cancelled when the server stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,7 @@ class RunningCalls:
         self._calls.append(call)
         # After the append: a call that comes while the server stops is either cancelled with the others or here.
         if self._stopped:
-            cancel.set_as(_STOPPED)
+            cancel.set_as(STOPPED)
         try:
             yield
         finally:
@@ -150,7 +156,7 @@ class RunningCalls:
         finally:
             self._stopped = True
             for call in [*self._calls]:
-                call.cancel.set_as(_STOPPED)
+                call.cancel.set_as(STOPPED)
             with self._ended:
                 self._ended.wait_for(lambda: not self._calls)
 

@@ -659,7 +659,11 @@ class Connection:
             logging_callback=self._on_log,
             list_roots_callback=None if self.definition.workspace is None else self._on_list_roots,
             elicitation_callback=self._on_elicitation,
-            extensions=[ServerTasks(self._on_task, self._on_task_message, self._on_task_question)],
+            extensions=[
+                ServerTasks(
+                    self._on_task, self._leaves_task, self._on_task_message, self._on_task_question
+                )
+            ],
             message_handler=self._on_message,
             cache=None,
         )
@@ -740,6 +744,9 @@ class Connection:
         caller = self._caller
         if caller is not None:
             await asyncio.to_thread(caller.held, task_id)
+
+    def _leaves_task(self) -> bool:
+        return self._caller is not None and self._caller.leaves()
 
     def _on_task_message(self, message: str) -> None:
         if self._caller is not None:

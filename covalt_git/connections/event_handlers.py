@@ -26,6 +26,7 @@ class EventHandlers(NamedTuple):
         progress: receives the progress of a call: done, total or None, and a message.
         log: receives log messages of the server: level and message.
         held: receives the id of the task that the server made of a call, in a thread of its own.
+        leaves: returns whether a task goes on when the call is cancelled, because only this process stops.
         ask: answers an elicitation: method and parameters of the protocol, and a future that is cancelled
             when the server no longer waits for the answer.  None without a user.
     """
@@ -34,4 +35,5 @@ class EventHandlers(NamedTuple):
     progress: Callable[[float, float | None, str], None] = _ignore
     log: Callable[[str, str], None] = _ignore
     held: Callable[[str], None] = _ignore
+    leaves: Callable[[], bool] = lambda: False
     ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None

@@ -103,6 +103,7 @@ class ServerTasks(ClientExtension):
 
     Arguments:
         held: called with the id of each new task, before it is polled.
+        leaves: returns whether a task goes on when its call is cancelled.
         report: called with each new message about the state of a task.
         ask: answers a question of a task.
     """
@@ -112,10 +113,12 @@ class ServerTasks(ClientExtension):
     def __init__(
         self,
         held: Callable[[str], Awaitable[None]],
+        leaves: Callable[[], bool],
         report: Callable[[str], None],
         ask: Callable[[types.InputRequest], Awaitable[types.InputResponse | types.ErrorData]],
     ) -> None:
         self._held = held
+        self._leaves = leaves
         self._report = report
         self._ask = ask
 
@@ -128,6 +131,8 @@ class ServerTasks(ClientExtension):
             await self._held(task.task_id)
             return await self._follow(context.session, task.task_id, task.poll_interval_ms)
         except asyncio.CancelledError:
+            if self._leaves():
+                raise
             await self._cancel(context.session, task.task_id)
             raise
         except _UnansweredError as unanswered:

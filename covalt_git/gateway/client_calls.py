@@ -17,7 +17,7 @@ from anyio.to_thread import run_sync
 
 from covalt_git import timestamps
 from covalt_git.calls.background import BackgroundCall, BackgroundCalls
-from covalt_git.calls.running import CallEvent, Follower
+from covalt_git.calls.running import STOPPED, CallEvent, Follower
 from covalt_git.elicitation.requests import Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import elicitation
@@ -125,7 +125,7 @@ class Calls:
         """Cancel all calls, and wait at most ``grace_s`` seconds for their end."""
         running = [*self._running]
         for call in running:
-            call.cancel.set_as("the server was stopped")
+            call.cancel.set_as(STOPPED)
         # A call that does not react must not keep the process from ending.
         with anyio.move_on_after(grace_s):
             for call in running:

@@ -77,6 +77,7 @@ class McpJob(NamedTuple):
         digest: of the tool's definition that was accepted.
         wanted: returns whether the server may still run.
         held: receives the id of the task that the server made of the call.
+        leaves: returns whether this task goes on when the call is cancelled.
         ask: answers elicitations of the server, until the future is cancelled; None without a user.
     """
 
@@ -89,6 +90,7 @@ class McpJob(NamedTuple):
     wanted: Callable[[], bool]
     report: Callable[[Progress | Log], None]
     held: Callable[[str], None] = lambda _: None
+    leaves: Callable[[], bool] = lambda: False
     ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None
     cancel: threading.Event | None = None
 
@@ -117,6 +119,7 @@ def run(job: McpJob) -> Outcome:
         progress=lambda done, total, message: job.report(Progress(done, total, message)),
         log=heard,
         held=job.held,
+        leaves=job.leaves,
         ask=job.ask,
     )
     try:

@@ -15,7 +15,7 @@ import pytest
 from mcp import Client
 
 from covalt_git.calls.engine import CallRequest
-from covalt_git.calls.running import Cancel, Follower
+from covalt_git.calls.running import STOPPED, Cancel, Follower
 from covalt_git.calls.servers import left_tasks
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent
@@ -27,6 +27,7 @@ from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.outcomes import Progress
 from covalt_git.names import new_id
 from covalt_git.project import Project
+from covalt_git.workspaces.lock import CancelledError
 from tests.calls.conftest import World, make_world
 from tests.mcp_client import add_toolset, talk
 from tests.mcp_client import make_project as make_upstream
@@ -238,6 +239,23 @@ def test_an_answer_that_arrives_after_the_process_was_killed_is_recorded(
     assert again.repeated
     assert again.call.result == {"result": 42}
     assert upstream.world.git("fsck", "--strict", "--no-dangling") == ""
+
+
+def test_a_task_goes_on_when_the_process_of_its_call_stops(upstream: Upstream) -> None:
+    cancel = Cancel()
+
+    def report(event: object) -> None:
+        if isinstance(event, Progress):
+            cancel.set_as(STOPPED)
+
+    with pytest.raises(CancelledError):
+        upstream.world.call("up:jobs_pend", follower=Follower(report, cancel), a=5)
+    assert upstream.collect() == {"c1"}
+
+    (approval,) = upstream.approvals()
+    Operations(upstream.root)("approve_call", execution_id=approval["execution_id"])
+    assert upstream.collect() == set()
+    assert upstream.records()[0].result == {"result": 6}
 
 
 @pytest.mark.parametrize("lost", ["task", "grant"])

@@ -199,6 +199,7 @@ def run(job: ToolRun, args: JsonObject, hold: Callable[[str], None] = _ignore) -
             report=follower.report,
             # A program ends with this process, and its tasks with it.
             held=_ignore if server.transport == "stdio" else hold,
+            leaves=lambda: server.transport != "stdio" and follower.cancel.is_stop,
             ask=ask,
             cancel=stop,
         )

@@ -1,0 +1,38 @@
+"""Task that an MCP server made of a running call: its id is stored with the call, and it outlives the call's process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from covalt_git.workspaces.lock import CancelledError
+
+if TYPE_CHECKING:
+    from covalt_git.calls.running import Cancel
+    from covalt_git.models.calls import PendingCall
+    from covalt_git.workspaces.writer import Writer
+
+
+class HeldTask:
+    """The task of a call that runs under the lock of ``writer``, if its server makes one of it."""
+
+    def __init__(self, writer: Writer, call: PendingCall) -> None:
+        self._writer = writer
+        self._call = call
+
+    def hold(self, task_id: str) -> None:
+        """Store the id of the task, so that the answer can be fetched after the end of this process."""
+        self._call = self._call.model_copy(update={"server_task": task_id})
+        self._writer.put_call(self._call)
+
+    def check_not_left(self, cancel: Cancel) -> None:
+        """Leave the task to its server if this process stops: the call becomes pending, and is not recorded.
+
+        Raises:
+            CancelledError: if the task was left.
+        """
+        if self._call.server_task is None or not cancel.is_stop:
+            return
+        self._writer.put_call(self._call.model_copy(update={"status": "pending"}))
+        raise CancelledError(
+            "the server was stopped; the answer of the MCP server is fetched when it starts again"
+        )
