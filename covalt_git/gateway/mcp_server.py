@@ -226,7 +226,9 @@ class RequestHandlers:
             return gateway.call(call, follower, begin if with_tasks else None)
 
         try:
-            after_s = gateway.project().config.limits.task_after_s if with_tasks else None
+            after_s = None
+            if with_tasks:
+                after_s = (await run_sync(gateway.project)).config.limits.task_after_s
             result = await self._calls.run(
                 ctx, work, task_after_s=after_s, on_end=self._notify_of_files
             )

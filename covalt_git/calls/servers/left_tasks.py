@@ -24,7 +24,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.models.outcomes import UNKNOWN_EFFECT
 from covalt_git.workspaces import commits
-from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError
+from covalt_git.workspaces.lock import ChatBusyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,22 +39,28 @@ def collect(engine: Engine, chats: Chats, chat_ids: Iterable[str]) -> set[str]:
     """Fetch and record the answers of calls in chats; return the ids of the chats that have others."""
     waiting: set[str] = set()
     for chat_id in chat_ids:
-        with suppress(UnknownNameError, ChatGoneError), chats.open(chat_id) as chat:
-            if not _left(chat):
-                continue
-            try:
-                # Its lock is also that of a call that runs: then there is nothing to collect yet.
-                with engine.writing(chat, timeout_s=0):
-                    pass
-            except ChatBusyError:
-                waiting.add(chat_id)
-                continue
-            for call in _left(chat):
-                with suppress(ChatBusyError):
-                    if collect_one(engine, chat, call):
-                        continue
+        # A damaged or deleted chat must not hide the others; commands report it.
+        with suppress(CovaltError, OSError):
+            # Each start of a server reads all chats, and this takes a third of the time of `open`.
+            with chats.as_left(chat_id) as chat:
+                if not _left(chat):
+                    continue
+            if not _collect(engine, chats, chat_id):
                 waiting.add(chat_id)
     return waiting
+
+
+def _collect(engine: Engine, chats: Chats, chat_id: str) -> bool:
+    """Fetch and record the answers of calls in a chat; return whether all are recorded."""
+    with chats.open(chat_id) as chat:
+        try:
+            # Its lock is also that of a call that runs: then there is nothing to collect yet.
+            with engine.writing(chat, timeout_s=0):
+                pass
+            recorded = [collect_one(engine, chat, call) for call in _left(chat)]
+            return all(recorded)
+        except ChatBusyError:
+            return False
 
 
 def _left(chat: ChatStore) -> list[PendingCall]:
