@@ -46,13 +46,7 @@ Leg = Literal["server", "client", "authorization"]
 
 UNSUPPORTED: dict[str, str] = {
     "server-sse-polling": "an answer is plain JSON, so that there is no stream to continue",
-} | {
-    f"tasks-{name}": "the extension for tasks is not served yet"
-    for name in (
-        *("lifecycle", "capability-negotiation", "wire-fields", "request-state-removal"),
-        *("mrtr-input", "request-headers", "dispatch-and-envelope", "status-notifications"),
-        *("required-task-error", "mrtr-composition"),
-    )
+    "tasks-status-notifications": "the suite skips its checks (tests/gateway/test_tasks.py has them)",
 }
 """Scenarios for servers that do not pass, and why."""
 
