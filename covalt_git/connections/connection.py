@@ -21,8 +21,8 @@ from pydantic import ValidationError
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
 from covalt_git.connections.answers import DISCOVER, ToolResults, sound_page
-from covalt_git.connections.skill_listing import listed_skills
 from covalt_git.connections.server_tasks import ServerTasks, TaskState, UnknownServerTaskError, read
+from covalt_git.connections.skill_listing import listed_skills
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of

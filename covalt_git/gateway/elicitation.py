@@ -251,7 +251,7 @@ def deliver(inquiry: Inquiry, responses: Mapping[str, Any]) -> None:
 async def prompt_arguments(
     ctx: ServerRequestContext[Any, Any], prompt: Prompt, args: dict[str, str]
 ) -> dict[str, str] | types.InputRequiredResult:
-    """Return the arguments of a prompt with those that the user fills in, or the questions for them.
+    """Return the arguments of a prompt with the arguments that the user fills in, or the questions for them.
 
     They stay missing if the client cannot ask the user, or the user does not answer.
     """
