@@ -105,8 +105,12 @@ def _run(
         return reading.problem(codes.FAILED_CASE, ("role",), message, hint=hint), None
     tool = tools.find(case.tool)
     if tool is None:
-        message = f"there is no tool {case.tool!r}"
-        hint = "covalt-git tool list"
+        message, hint = f"there is no tool {case.tool!r}", "covalt-git tool list"
+        unread = tools.unread(case.tool)
+        if unread is not None:
+            # The case can be right, so its line is not what to fix.
+            message = f"not decided, because toolsets/{unread}/toolset.yaml has errors"
+            hint = f"covalt-git validate toolsets/{unread}"
         return reading.problem(codes.FAILED_CASE, ("tool",), message, hint=hint), None
     called = tools.called(tool)
     decision = policy_decision(config.valid, case.role, called, {})

@@ -50,6 +50,13 @@ class ProjectTools:
                 return tool
         return None
 
+    def unread(self, tool_id: str) -> str | None:
+        """Return the toolset of a tool if its errors prevent that its tools are read; else None."""
+        toolset_id = tool_id.partition(":")[0]
+        if toolset_id not in self._ids or self.toolset(toolset_id).manifest is not None:
+            return None
+        return toolset_id
+
     def called(self, tool: Tool) -> tuple[Tool, ...]:
         """Return a tool and, for an alias, the tool that it calls."""
         target = None if tool.alias_of is None else self.find(tool.alias_of)

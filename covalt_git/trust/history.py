@@ -227,6 +227,7 @@ def _own_commits(lines: list[bytes], actions: tuple[bytes, ...]) -> set[bytes] |
             return None
         if action.startswith(actions):
             own.add(new)
-        elif new not in own:
+        # `git branch -m` deletes the branch that HEAD is at, and creates it by its new name.
+        elif new.strip(b"0") and new not in own:
             return None
     return own

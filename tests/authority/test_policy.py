@@ -203,6 +203,18 @@ def test_a_case_that_fails_is_reported_with_its_line_and_that_of_the_rule(root: 
     ] * 3
 
 
+def test_a_case_of_a_toolset_with_errors_leads_to_the_toolset(tmp_path: Path) -> None:
+    root = make_project(tmp_path / "project")
+    manifest = root / "toolsets/app-builder/toolset.yaml"
+    manifest.write_text(manifest.read_text().replace("entrypoint:", "entrypont:", 1))
+    cases = "  - {role: agent, tool: 'app-builder:write_file', expect: asks}\n"
+
+    assert codes(root, "{pattern: 'workspace.read_file', effect: deny}", cases=cases) == [("CG408", 3)]
+    (problem,) = policy_problems(root)
+    assert "toolsets/app-builder/toolset.yaml has errors" in problem.message
+    assert problem.hint == "covalt-git validate toolsets/app-builder"
+
+
 def test_recorded_calls_that_a_revision_decides_otherwise_are_listed(root: Path) -> None:
     (root / "covalt.yaml").write_text(ROLES + "  - {pattern: '**', effect: allow}\n")
     commit_all(root)

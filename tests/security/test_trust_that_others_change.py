@@ -609,6 +609,16 @@ def test_own_commits_branches_and_resets_need_no_trust(own: Path) -> None:
     assert len(Project.open(own).config.rules) == 1
 
 
+@pytest.mark.parametrize("name", ["main", "trunk"])
+def test_a_renamed_own_branch_needs_no_trust(own: Path, name: str) -> None:
+    (own / "covalt.yaml").write_text(WAIVER)
+    git(own, "commit", "-qam", "mine")
+    git(own, "branch", "-M", name)
+    git(own, "commit", "-q", "--amend", "-m", "better")
+
+    assert len(Project.open(own).config.rules) == 1
+
+
 @pytest.mark.parametrize("collect", [False, True])
 def test_own_tags_stashes_and_notes_need_no_trust(own: Path, *, collect: bool) -> None:
     (own / "covalt.yaml").write_text(WAIVER)
