@@ -1,0 +1,87 @@
+"""The pages of docs/start and docs/how-to run as they are written; see :mod:`tests.pages`."""
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from tests.pages import PROGRAM, Reader
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES: dict[str, dict[str, int]] = {
+    "start/install": {},
+    "start/own-tool": {"covalt-git call may expenses:totals --arg file=may.csv": 1},
+    "start/connect-your-agent": {},
+    "start/go-back-and-merge": {"covalt-git chat merge trip idea": 1},
+    "start/review-in-ci": {
+        'git commit -qm "Change a key"': 1,
+        "covalt-git authority diff main...HEAD": 3,
+        "covalt-git authority diff main...HEAD --format markdown > summary.md": 3,
+    },
+}
+"""Each page with the exit codes of its commands that fail on purpose."""
+
+
+AGENT = mcp_types.Implementation(name="claude-code", version="2")
+
+
+def entries(reader: Reader) -> Iterator[list[str]]:
+    """Yield the command of each entry that the page has written for a host."""
+    for file in (".mcp.json", ".vscode/mcp.json", "opencode.json", "../.codex/config.toml"):
+        text = (reader.folder / file).read_text(encoding="utf-8")
+        settings = tomllib.loads(text) if file.endswith("toml") else json.loads(text)
+        (servers,) = [value for key, value in settings.items() if isinstance(value, dict)]
+        entry = servers["covalt-git"]
+        words = [entry["command"]] if isinstance(entry["command"], str) else entry["command"]
+        words = [*words, *entry.get("args", [])]
+        yield [word.replace("${workspaceFolder}", str(reader.folder)) for word in words]
+
+
+def agent(reader: Reader, request: str) -> None:
+    """Do what the page asks the agent, through the server that the entry of Claude Code starts."""
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("data-lab_load_sample", {}),
+        ("data-lab_report", {"path": "weather.csv"}),
+        ("app-builder_write_file", {"path": "index.html", "content": "<h1>Weather</h1>\n"}),
+    ]
+    if "theme" in request:
+        calls = [
+            ("app-builder_write_file", {"path": "config/theme.yaml", "content": "colour: green\n"})
+        ]
+
+    async def work(words: list[str], chat: list[str], calls: list[tuple[str, Any]]) -> None:
+        server = StdioServerParameters(
+            command=words[0], args=[*words[1:], *chat], cwd=reader.folder, env=reader.env
+        )
+        async with Client(server, client_info=AGENT) as client:
+            assert len((await client.list_tools()).tools) > 10
+            for name, args in calls:
+                await client.call_tool(name, args)
+
+    first, *others = entries(reader)
+    assert all(words[-4:] == first[-4:] for words in others)
+    anyio.run(work, first, ["--chat", "c1"] if "theme" in request else [], calls)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_runs_as_it_is_written(
+    name: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    home, page = tmp_path / "home", DOCS / f"{name}.md"
+    home.mkdir()
+    with Reader(home, agent) as reader:
+        if name != "start/install":  # which creates it
+            reader.reads_after_the_first_page()
+        reader.performs(page)
+
+    if pytestconfig.getoption("update_golden"):
+        page.write_text(reader.text, encoding="utf-8")
+    assert reader.codes == PAGES[name]
+    assert "\n".join(reader.differences) == ""
