@@ -153,8 +153,9 @@ class Reader:
         if part.startswith("cd "):
             self.folder = (self.folder / Path(part[3:].replace("~", str(self.home)))).resolve()
             return 0, ""
-        if match := re.fullmatch(r"export (\w+)=(\S+)", part):
-            self.env[match[1]] = match[2]
+        if match := re.fullmatch(r"export (\w+)=(.+)", part):
+            command = ["bash", "-c", f"printf %s {match[2]}"]
+            self.env[match[1]] = subprocess.check_output(command, env=self.env, text=True)
             return 0, ""
         if _PROCESS_ENDS_LATER.match(part):
             return 0, self._serves(part, expected)

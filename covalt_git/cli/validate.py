@@ -189,7 +189,8 @@ def _print(form: str, report: Validation, *, strict: bool, staged: bool) -> None
         for grant in report.lacking:
             output.say(f"not granted: {grant.why}", err=True)
             output.say(f"  hint: {grant.command}", err=True)
-        if report.not_trusted:
+        # The staged files can differ from those that act here, and a hook runs while git holds its lock.
+        if report.not_trusted and not staged:
             count = output.plural(len(report.not_trusted), "permission")
             output.say(f"not trusted on this machine: {count}", err=True)
             output.say("  hint: covalt-git trust", err=True)

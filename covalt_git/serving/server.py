@@ -17,6 +17,7 @@ from covalt_git.gateway.http import PLACE
 from covalt_git.manifests.project_config import read_config
 from covalt_git.project import Project
 from covalt_git.serving.body_timeout import TIMEOUT_S, with_body_timeout
+from covalt_git.serving.forwarded_scheme import with_forwarded_scheme
 from covalt_git.serving.listen_socket import OWN_HOSTS, ListenSocket, listen
 from covalt_git.serving.mcp_endpoint import (
     WELL_KNOWN,
@@ -139,7 +140,8 @@ def project_app(
     Raises:
         BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
-    guard = Guard(token, port, read_config(root).server.allowed_hosts)
+    allowed_hosts = read_config(root).server.allowed_hosts
+    guard = Guard(token, port, allowed_hosts)
     # Without the token, which agents must not see: the user's browser has it from an earlier visit.
     approvals = f"http://{host}:{port}/approvals"
     holders = TokenHolders(root)
@@ -170,7 +172,8 @@ def project_app(
     }
     # The time limit is before the router because it must hold for /mcp too: the SDK holds up to 16 MiB of
     # an unfinished body in memory.
-    return with_body_timeout(router(WSGIBridge(pages), mounts, mcp.running), timeout_s)
+    app = with_body_timeout(router(WSGIBridge(pages), mounts, mcp.running), timeout_s)
+    return with_forwarded_scheme(app, allowed_hosts)
 
 
 def _token() -> str:

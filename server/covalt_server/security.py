@@ -227,7 +227,14 @@ class Guard(NamedTuple):
         # After several leading slashes a browser would read a host.
         path = "/" + quote(request.path.lstrip("/\\"), safe="/:")
         answer = redirect(f"{path}?{urlencode(rest)}" if rest else path, 303)
-        answer.set_cookie(self.cookie, self.token, httponly=True, samesite="Strict", path="/")
+        answer.set_cookie(
+            self.cookie,
+            self.token,
+            httponly=True,
+            secure=request.is_secure,
+            samesite="Strict",
+            path="/",
+        )
         _end_session()
         session[SESSION_ID] = secrets.token_hex(16)
         # The URL of this answer has the token, and so has its cookie.

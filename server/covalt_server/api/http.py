@@ -169,9 +169,9 @@ def json_object() -> JsonObject:
 def _stream(events: Events) -> Response:
     if events.parts is None:
         return Response(status=204)
-    response = Response(
-        events.parts, mimetype="text/event-stream", headers={"Cache-Control": "no-store"}
-    )
+    # nginx would hold events back until its buffer is full.
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    response = Response(events.parts, mimetype="text/event-stream", headers=headers)
     response.call_on_close(events.close)
     return response
 
