@@ -42,9 +42,9 @@ _VARIES = re.compile(
 )
 
 
-def blocks(page: Path) -> Iterator[tuple[str, str | None, str]]:
+def blocks(page: str) -> Iterator[tuple[str, str | None, str]]:
     """Yield the language, the file and the text of each fenced block, without its indentation."""
-    for indent, language, file, text in _BLOCK.findall(page.read_text(encoding="utf-8")):
+    for indent, language, file, text in _BLOCK.findall(page):
         lines = (line.removeprefix(indent) for line in text.splitlines())
         yield language, file or None, "\n".join(lines) + "\n"
 
@@ -72,6 +72,8 @@ class Reader:
 
     home: Path
     agent: Callable[["Reader", str], None] | None = None
+    hosts: dict[str, str] = field(default_factory=dict)
+    """Texts of the page that are a server of the test in the run, such as a host."""
     folder: Path = field(init=False)
     env: dict[str, str] = field(init=False)
     codes: dict[str, int] = field(default_factory=dict)
@@ -79,6 +81,8 @@ class Reader:
     differences: list[str] = field(default_factory=list)
     text: str = ""
     """The page with the output of this run."""
+    url: str = ""
+    """URL of the last server that the page started, with its token."""
     _place: int = 0
     _ids: dict[str, str] = field(default_factory=dict)
     _servers: list[Terminal] = field(default_factory=list)
@@ -116,18 +120,20 @@ class Reader:
         """Create the project that the first page of docs/start creates."""
         Terminal("init", "demo", cwd=self.home, env=self.env).end()
 
-    def performs(self, page: Path) -> None:
-        """Perform a page; collect the commands that fail, and what they print otherwise than the page shows."""
+    def performs(self, page: Path, *, until: str | None = None) -> None:
+        """Perform a page, or its part before a text; collect the commands that fail, and what they print otherwise than the page shows."""
         names: dict[str, object] = {}
         self._place = 0
         self.text = page.read_text(encoding="utf-8")
-        for language, file, text in blocks(page):
+        for language, file, text in blocks(self.text.partition(until)[0] if until else self.text):
             if (language, file) == ("text", "agent"):
                 assert self.agent is not None
                 self.agent(self, text)
             elif file:
                 path = self.folder / file
                 path.parent.mkdir(parents=True, exist_ok=True)
+                for shown, own in self.hosts.items():
+                    text = text.replace(shown, own)
                 path.write_text(text, encoding="utf-8")
             elif language == "console":
                 for command, expected in steps(text):
@@ -186,6 +192,7 @@ class Reader:
         server.until("\n" if " dev" not in part else "problems")
         port = re.search(r"127\.0\.0\.1:(\d+)", server.read)
         assert port is not None
+        self.url = server.read.split("\n")[1].strip()
         self._ids[f":{PORT}"] = f":{port[1]}"
         return server.read
 
@@ -195,6 +202,8 @@ class Reader:
         for path in (Path(sys.executable).with_name("covalt-git"), self.home.with_name("bin") / "covalt-git"):
             text = text.replace(str(path), PROGRAM)
         text = text.replace(str(self.home), HOME)
+        for shown, own in self.hosts.items():
+            text = text.replace(own, shown)
         for shown, own in self._ids.items():
             if shown.startswith(":"):
                 text = text.replace(own, shown)

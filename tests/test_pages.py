@@ -12,7 +12,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from tests.pages import PROGRAM, Reader
+from tests.pages import Reader
+from tests.wsgi_server import listening
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES: dict[str, dict[str, int]] = {
@@ -25,7 +26,14 @@ PAGES: dict[str, dict[str, int]] = {
         "covalt-git authority diff main...HEAD": 3,
         "covalt-git authority diff main...HEAD --format markdown > summary.md": 3,
     },
+    "how-to/back-up": {},
     "how-to/behind-tls": {},
+    "how-to/http-tool-with-secret": {},
+    "how-to/recover": {},
+    "how-to/require-approval": {
+        'covalt-git call c1 app-builder:write_file \'{"path": "config/a.txt", "content": "x"}\' < /dev/null': 4
+    },
+    "how-to/upgrade": {},
 }
 """Each page with the exit codes of its commands that fail on purpose."""
 
@@ -71,13 +79,31 @@ def agent(reader: Reader, request: str) -> None:
     anyio.run(work, first, ["--chat", "c1"] if "theme" in request else [], calls)
 
 
+def issues(environ: dict[str, Any], start: Any) -> list[bytes]:
+    """Answer as the API of the page about secrets."""
+    is_known = environ.get("HTTP_AUTHORIZATION") == "Bearer the-key-of-the-api"
+    start("200 OK" if is_known else "401 Unauthorized", [("Content-Type", "application/json")])
+    answer = {"issues": [{"id": 7, "title": "The login page is slow"}]}
+    return [json.dumps(answer).encode()]
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[dict[str, str]]:
+    """The API of the pages, on this machine."""
+    with listening(issues) as port:
+        yield {
+            "https://api.example.com": f"http://127.0.0.1:{port}",
+            "api.example.com": f"127.0.0.1:{port}",
+        }
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_runs_as_it_is_written(
-    name: str, tmp_path: Path, pytestconfig: pytest.Config
+    name: str, hosts: dict[str, str], tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     home, page = tmp_path / "home", DOCS / f"{name}.md"
     home.mkdir()
-    with Reader(home, agent) as reader:
+    with Reader(home, agent, hosts) as reader:
         if name != "start/install":  # which creates it
             reader.reads_after_the_first_page()
             if name.startswith("how-to"):  # whose reader is in a project

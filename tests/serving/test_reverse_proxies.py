@@ -22,7 +22,7 @@ from tests.pages import blocks
 from tests.uvicorn_server import PATIENCE_S, TOKEN, served
 from tests.workspaces.stores import run_git
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/behind-tls.md"
+PAGE = (Path(__file__).parents[2] / "docs/how-to/behind-tls.md").read_text(encoding="utf-8")
 HOST = "tools.example.com"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 LARGE = 8 << 20
