@@ -96,7 +96,9 @@ class Reader:
         program.chmod(0o755)
         self.env = {
             "HOME": str(self.home),
-            "PATH": os.pathsep.join([str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "PATH": os.pathsep.join(
+                [str(programs), str(Path(sys.executable).parent), os.environ["PATH"]]
+            ),
             "PYTHONPATH": os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "LANG": "C.UTF-8",
@@ -164,8 +166,10 @@ class Reader:
             self.env[match[1]] = subprocess.check_output(command, env=self.env, text=True)
             return 0, ""
         if _PROCESS_ENDS_LATER.match(part):
-            return 0, self._serves(part, expected)
-        if part.startswith("covalt-git ") and not _SHELL.search(re.sub(r"'[^']*'|\"[^\"$]*\"", "", part)):
+            return 0, self.serves(*shlex.split(part)[1:])
+        if part.startswith("covalt-git ") and not _SHELL.search(
+            re.sub(r"'[^']*'|\"[^\"$]*\"", "", part)
+        ):
             terminal = Terminal(*shlex.split(part)[1:], cwd=self.folder, env=self.env)
             for answer in answers:
                 terminal.answers("/N]: ", answer)
@@ -184,22 +188,24 @@ class Reader:
         )
         return result.returncode, result.stdout
 
-    def _serves(self, part: str, expected: list[str]) -> str:
-        words = [*shlex.split(part)[1:], "--port", "0"]
-        server = Terminal(*words, cwd=self.folder, env=self.env)
+    def serves(self, *words: str) -> str:
+        """Start ``covalt-git serve`` or ``dev``, which ends with the page; return what it prints."""
+        server = Terminal(*(words or ("serve",)), "--port", "0", cwd=self.folder, env=self.env)
         self._servers.append(server)
         server.until("http://127.0.0.1:")
-        server.until("\n" if " dev" not in part else "problems")
-        port = re.search(r"127\.0\.0\.1:(\d+)", server.read)
-        assert port is not None
-        self.url = server.read.split("\n")[1].strip()
-        self._ids[f":{PORT}"] = f":{port[1]}"
+        server.until("problems" if "dev" in words else "\n")
+        match = re.search(r"http://127\.0\.0\.1:(\d+)/\S*", server.read)
+        assert match is not None
+        self.url, self._ids[f":{PORT}"] = match[0], f":{match[1]}"
         return server.read
 
     def _constant(self, printed: str) -> str:
         """Return an output with the paths of the page's machine, as it is on the screen."""
         text = _COLOUR.sub("", printed).replace("\r\n", "\n")
-        for path in (Path(sys.executable).with_name("covalt-git"), self.home.with_name("bin") / "covalt-git"):
+        for path in (
+            Path(sys.executable).with_name("covalt-git"),
+            self.home.with_name("bin") / "covalt-git",
+        ):
             text = text.replace(str(path), PROGRAM)
         text = text.replace(str(self.home), HOME)
         for shown, own in self.hosts.items():
@@ -262,4 +268,8 @@ class Reader:
             return f"(?P={next(name for name in ids if ids[name] == shown)})"
         name = f"id{len(ids)}"
         ids[name] = shown
-        return f"(?P<{name}>" + re.sub(r"[0-9a-f]+", lambda part: f"[0-9a-f]{{{len(part[0])}}}", shown) + ")"
+        return (
+            f"(?P<{name}>"
+            + re.sub(r"[0-9a-f]+", lambda part: f"[0-9a-f]{{{len(part[0])}}}", shown)
+            + ")"
+        )

@@ -1,25 +1,93 @@
-"""Pictures of the README, from the sample project: ``make screenshots`` writes ``docs/pictures/*.png``."""
+"""Pictures of the README and of docs/start: ``make screenshots`` writes ``docs/pictures/*.png``.
+
+Those of docs/start show what a reader sees at their place: the page is performed up to the picture.
+"""
 
 import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, FloatRect, Page, expect, sync_playwright
 
 from tests.browser import DRAWN, launched
+from tests.command import Terminal
 from tests.journeys.tip_calculator import CHAT, TipCalculator
 from tests.operations_client import Operations
+from tests.pages import Reader
+from tests.test_pages import agent
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 URL = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
 
 
+STEPS = {
+    "first-chat": ("install", "/chats/c1"),
+    "own-tool": ("own-tool", "/chats/may"),
+    "approval": ("connect-your-agent", "/approvals"),
+    "compare": ("go-back-and-merge", "/chats/trip/diff?old=main&new=idea"),
+    "review": ("review-in-ci", "/chats/review/files/summary.md"),
+}
+"""The pictures of docs/start, with their pages and with what a browser opens."""
+LINKS = {"own-tool": "Page of the call", "approval": "write_file"}
+"""What a browser clicks there."""
+
+
 def main() -> None:
-    """Serve the sample project as ``make run`` does, and write all pictures."""
+    """Write all pictures."""
+    PICTURES.mkdir(exist_ok=True)
+    write_pictures_of_the_readme()
+    with sync_playwright() as driver, launched(driver) as chromium:
+        for name in STEPS:
+            with TemporaryDirectory() as folder:
+                write_step(name, Path(folder), chromium)
+
+
+def in_thread(thread: ThreadPoolExecutor, reader: Reader, request: str) -> None:
+    """Let the agent work in another thread, because the browser's driver has the event loop of this one."""
+    thread.submit(agent, reader, request).result()
+
+
+def write_step(name: str, folder: Path, chromium: Browser) -> None:
+    """Write a picture of docs/start."""
+    page_name, path = STEPS[name]
+    picture = f"start-{name}.png"
+    home = folder / "home"
+    home.mkdir()
+    with ThreadPoolExecutor(1) as thread, Reader(home, partial(in_thread, thread)) as reader:
+        if page_name != "install":
+            reader.reads_after_the_first_page()
+        reader.performs(ROOT / f"docs/start/{page_name}.md", until=picture)
+        if name == "review":
+            summary = reader.folder / "summary.md"
+            # GitHub shows this as a new line, our pages show no HTML of Markdown.
+            summary.write_text(summary.read_text().replace("<br>", "  \n  "))
+            for command in ("chat new --id review", "chat upload review summary.md"):
+                Terminal(*command.split(), cwd=reader.folder, env=reader.env).end()
+        if not reader.url:
+            reader.serves()
+        page = chromium.new_page(viewport={"width": 1000, "height": 620}, color_scheme="light")
+        page.goto(reader.url)
+        page.goto(re.sub(r"(:\d+)/.*", rf"\1{path}", reader.url))
+        if name in LINKS:
+            page.get_by_role("link", name=LINKS[name]).first.click()
+        page.wait_for_load_state("load")
+        page.evaluate(DRAWN)
+        page.evaluate("scrollTo(0, 0)")
+        clip: FloatRect = {"x": 0, "y": 0, "width": 1000, "height": 620}
+        if name == "review":  # as in a pull request, without the page of the file
+            clip = {"x": 0, "y": 200, "width": 640, "height": 190}
+        page.screenshot(path=PICTURES / picture, clip=clip)
+        page.close()
+
+
+def write_pictures_of_the_readme() -> None:
+    """Serve the sample project as ``make run`` does, and write its pictures."""
     with TemporaryDirectory() as folder:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         sample = subprocess.Popen(

@@ -209,7 +209,9 @@ def test_a_case_of_a_toolset_with_errors_leads_to_the_toolset(tmp_path: Path) ->
     manifest.write_text(manifest.read_text().replace("entrypoint:", "entrypont:", 1))
     cases = "  - {role: agent, tool: 'app-builder:write_file', expect: asks}\n"
 
-    assert codes(root, "{pattern: 'workspace.read_file', effect: deny}", cases=cases) == [("CG408", 3)]
+    assert codes(root, "{pattern: 'workspace.read_file', effect: deny}", cases=cases) == [
+        ("CG408", 3)
+    ]
     (problem,) = policy_problems(root)
     assert "toolsets/app-builder/toolset.yaml has errors" in problem.message
     assert problem.hint == "covalt-git validate toolsets/app-builder"

@@ -55,7 +55,9 @@ def nginx(folder: Path, ours: int, theirs: int) -> list[str]:
 def caddy(folder: Path, ours: int, theirs: int) -> list[str]:
     site = (
         text_of("caddy")
-        .replace(f"{HOST} {{", f"https://{HOST}:{ours} {{\n\ttls {folder}/cert.pem {folder}/key.pem")
+        .replace(
+            f"{HOST} {{", f"https://{HOST}:{ours} {{\n\ttls {folder}/cert.pem {folder}/key.pem"
+        )
         .replace(":8787", f":{theirs}")
     )
     config = folder / "Caddyfile"
