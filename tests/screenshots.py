@@ -18,7 +18,7 @@ from tests.browser import DRAWN, launched
 from tests.command import Terminal
 from tests.journeys.tip_calculator import CHAT, TipCalculator
 from tests.operations_client import Operations
-from tests.pages import Reader
+from tests.page_reader import Reader
 from tests.test_pages import agent
 
 ROOT = Path(__file__).parents[1]
@@ -112,9 +112,9 @@ def write(url: str, operate: Operations) -> None:
     PICTURES.mkdir(exist_ok=True)
     home = re.sub(r"(:\d+)/.*", r"\1", url)
     operate("create_chat", chat_id=CHAT, title="Tip calculator")
-    agent = TipCalculator(operate)
-    agent.write()
-    agent.edit()
+    calculator = TipCalculator(operate)
+    calculator.write()
+    calculator.edit()
     with sync_playwright() as driver, launched(driver) as chromium:
         page = chromium.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
         page.goto(url)

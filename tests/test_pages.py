@@ -1,4 +1,4 @@
-"""The pages of docs/start and docs/how-to run as they are written; see :mod:`tests.pages`."""
+"""The pages of docs/start and docs/how-to run as they are written; see :mod:`tests.page_reader`."""
 
 import json
 import tomllib
@@ -10,9 +10,8 @@ import anyio
 import mcp_types
 import pytest
 from mcp import Client, StdioServerParameters
-from mcp.client.stdio import stdio_client
 
-from tests.pages import Reader
+from tests.page_reader import Reader
 from tests.wsgi_server import listening
 
 DOCS = Path(__file__).parents[1] / "docs"

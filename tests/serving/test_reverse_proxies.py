@@ -7,7 +7,7 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from email.message import Message
 from http.client import HTTPResponse, HTTPSConnection
@@ -18,13 +18,14 @@ import pytest
 from tests.api_client import make_project
 from tests.browser import missing
 from tests.operations_client import Operations
-from tests.pages import blocks
+from tests.page_reader import blocks
 from tests.uvicorn_server import PATIENCE_S, TOKEN, served
 from tests.workspaces.stores import run_git
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/behind-tls.md").read_text(encoding="utf-8")
 HOST = "tools.example.com"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+NO_HEADERS: Mapping[str, str] = {}
 LARGE = 8 << 20
 """Bytes of a push and of an upload; nginx refuses more than 1 MB by default."""
 
@@ -96,15 +97,23 @@ class Site:
         self._context = ssl.create_default_context(cafile=str(folder / "cert.pem"))
 
     def request(
-        self, method: str, path: str, body: bytes | None = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes | None = None,
     ) -> tuple[int, Message, bytes]:
         """Return the status, the headers and the body of an answer."""
-        with self.opened(method, path, body, **headers) as response:
+        with self.opened(method, path, headers, body) as response:
             return response.status, response.headers, response.read()
 
     @contextmanager
     def opened(
-        self, method: str, path: str, body: bytes | None = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes | None = None,
     ) -> Iterator[HTTPResponse]:
         """Send a request as to port 443, which a test cannot have."""
         connection = HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
@@ -161,10 +170,10 @@ def test_everything_works_behind_the_proxy_of_the_page(proxied: tuple[Site, Oper
     assert "; Secure" in headers["Set-Cookie"]
     cookie = headers["Set-Cookie"].partition(";")[0]
     browser = {"Cookie": cookie, "Origin": f"https://{HOST}", "Sec-Fetch-Site": "same-origin"}
-    assert site.request("GET", "/chats/c1", **browser)[0] == 200
+    assert site.request("GET", "/chats/c1", browser)[0] == 200
 
     # Events arrive while the connection is open
-    with site.opened("GET", "/api/events", **BEARER) as events:
+    with site.opened("GET", "/api/events", BEARER) as events:
         edit = {"path": "a.txt", "content": "a"}
         owner("call_tool", chat_id="c1", tool_id="workspace:write_file", args=edit)
         while b"CommitAdded" not in events.readline():
@@ -189,6 +198,6 @@ def test_everything_works_behind_the_proxy_of_the_page(proxied: tuple[Site, Oper
     head += b'Content-Disposition: form-data; name="files"; filename="up.bin"\r\n\r\n'
     body = head + bytes(LARGE) + b"\r\n--x--\r\n"
     multipart = {**BEARER, "Content-Type": "multipart/form-data; boundary=x"}
-    status, _, uploaded = site.request("POST", "/api/upload_files", body, **multipart)
+    status, _, uploaded = site.request("POST", "/api/upload_files", multipart, body)
     assert status == 200, uploaded
     assert owner.workspace("c1").joinpath("up.bin").stat().st_size == LARGE

@@ -8,8 +8,8 @@ A page is run from top to bottom:
 - A block ``python`` without a path is executed.
 - A block ``text agent`` is what the reader asks an agent, which is a function of the test.
 
-In what a page shows, ``...`` is any text, and a line ``...`` any number of lines.  Ids, times and durations differ in
-each run: an id of the page is the id that the run has in its place, also in later commands.
+In what a page shows, ``...`` is any text, and a line ``...`` any number of lines.  Ids, times, durations and sizes differ
+in each run: an id of the page is the id that the run has in its place, also in later commands.
 """
 
 import os
@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from tests.command import REPOSITORY, Terminal
 
@@ -38,6 +39,7 @@ _VARIES = re.compile(
     r"|(?P<time>\b20\d\d-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?Z?)?|\b\d\d:\d\d:\d\d\b)"
     r"|(?P<id>\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b)"
+    r"|(?P<size>\b\d+(?:\.\d+)?(?= (?:bytes|KiB)\b))"
     r"|(?P<duration>\b\d+(?:\.\d+)?(?= m?s\b)|(?<=in )\d+\.\d+(?=s\b)|(?<=ok {8})\d+\b)"
 )
 
@@ -64,6 +66,12 @@ def steps(text: str) -> Iterator[tuple[str, list[str]]]:
             printed.append(line)
     assert command is not None, text
     yield command, printed
+
+
+def _replaced(text: str, replacements: dict[str, str]) -> str:
+    for old, new in replacements.items():
+        text = text.replace(old, new)
+    return text
 
 
 @dataclass
@@ -110,7 +118,7 @@ class Reader:
             "GIT_TEMPLATE_DIR": "",
         }
 
-    def __enter__(self) -> "Reader":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -134,30 +142,27 @@ class Reader:
             elif file:
                 path = self.folder / file
                 path.parent.mkdir(parents=True, exist_ok=True)
-                for shown, own in self.hosts.items():
-                    text = text.replace(shown, own)
-                path.write_text(text, encoding="utf-8")
+                path.write_text(_replaced(text, self.hosts), encoding="utf-8")
             elif language == "console":
                 for command, expected in steps(text):
                     self._types(command, expected)
             elif language == "python":
-                exec(text, names)  # noqa: S102 - the page is ours
+                exec(text, names)
 
     def _types(self, command: str, expected: list[str]) -> None:
         self._place = max(self._place, self.text.find(f"$ {command}\n", self._place))
-        for shown, own in self._ids.items():
-            command = command.replace(shown, own)
+        command = _replaced(command, self._ids)
         code, printed = 0, ""
         parts = command.split(" && ")
         for number, part in enumerate(parts):
             answers = [found[2] for line in expected if (found := _PROMPT.search(line))]
-            code, output = self._runs(part, answers if number == len(parts) - 1 else [], expected)
+            code, output = self._runs(part, answers if number == len(parts) - 1 else [])
             printed += output
         if code:
             self.codes[command] = code
         self._compares(command, expected, self._constant(printed))
 
-    def _runs(self, part: str, answers: list[str], expected: list[str]) -> tuple[int, str]:
+    def _runs(self, part: str, answers: list[str]) -> tuple[int, str]:
         if part.startswith("cd "):
             self.folder = (self.folder / Path(part[3:].replace("~", str(self.home)))).resolve()
             return 0, ""
@@ -208,8 +213,7 @@ class Reader:
         ):
             text = text.replace(str(path), PROGRAM)
         text = text.replace(str(self.home), HOME)
-        for shown, own in self.hosts.items():
-            text = text.replace(own, shown)
+        text = _replaced(text, {own: shown for shown, own in self.hosts.items()})
         for shown, own in self._ids.items():
             if shown.startswith(":"):
                 text = text.replace(own, shown)
