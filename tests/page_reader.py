@@ -40,7 +40,10 @@ _VARIES = re.compile(
     r"|(?P<id>\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     r"|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b)"
     r"|(?P<size>\b\d+(?:\.\d+)?(?= (?:bytes|KiB)\b))"
-    r"|(?P<duration>\b\d+(?:\.\d+)?(?= m?s\b)|(?<=in )\d+\.\d+(?=s\b)|(?<=ok {8})\d+\b)"
+    r"|(?P<duration>\b\d+(?:\.\d+)?(?= m?s\b)|(?<=in )\d+\.\d+(?=s\b)|(?<=  )\d+$)"
+    # The columns of a table are as wide as the longest number in them.
+    r"|(?P<gap>(?<=\S) {2,}(?=\S))",
+    re.MULTILINE,
 )
 
 
@@ -258,6 +261,8 @@ class Reader:
                 parts.append(r"(?s:.*?)" if whole_line else r".*")
             elif match["id"]:
                 parts.append(self._id_pattern(match["id"], ids))
+            elif match["gap"]:
+                parts.append(" {2,}")
             elif match["time"]:
                 parts.append(re.sub(r"\d+", r"\\d+", re.escape(match["time"])))
             else:
