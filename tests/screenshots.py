@@ -108,7 +108,7 @@ def write_pictures_of_the_readme() -> None:
 
 
 def write(url: str, operate: Operations) -> None:
-    """Write the pictures of a conversation with its preview, of a history and of a report."""
+    """Write the pictures of a conversation with its preview, and of a history."""
     PICTURES.mkdir(exist_ok=True)
     home = re.sub(r"(:\d+)/.*", r"\1", url)
     operate("create_chat", chat_id=CHAT, title="Tip calculator")
@@ -125,9 +125,6 @@ def write(url: str, operate: Operations) -> None:
         page.set_viewport_size({"width": 1000, "height": 620})
         page.goto(f"{home}/chats/weather/history")
         take(page, "history")
-        page.get_by_role("link", name="Report").first.click()
-        page.wait_for_load_state("load")
-        take(page, "result")
 
 
 def take(page: Page, name: str) -> None:
