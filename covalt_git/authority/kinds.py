@@ -425,6 +425,15 @@ KINDS: dict[str, Kind] = {
         "no longer signs the commits of chats",
         unclear=True,
     ),
+    # Neither direction is harmless: another server gets the chats, or they are on one machine only.
+    "chats_on": Kind(
+        "stores the chats on {value}", "no longer stores the chats on a git server", unclear=True
+    ),
+    "creates_by": Kind("runs {value} for each new chat", "runs no command for new chats"),
+    "sends_to_storage": Kind(
+        "sends {value} to the git server of the chats",
+        "sends no password to the git server of the chats",
+    ),
     "ignored": Kind("does not commit {item}", "commits {item}"),
     "max_file_mb": Kind("stores files of up to {value} MiB", "", judge=_larger),
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.authority.facts import Place
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.project_config import Issuer, ProjectConfig, RoleConfig
+    from covalt_git.models.storage_config import StorageConfig
 
 PROJECT = "the project"
 LOCAL_USER = "the local user"
@@ -70,10 +71,24 @@ def project_facts(
         yield Fact(PROJECT, "secret_command", "", command, at("secret_command"))
     if config.audit.sign_key is not None:
         yield Fact(PROJECT, "sign_key", "", config.audit.sign_key, at("audit", "sign_key"))
+    yield from _storage_facts(config.storage, at)
     for position, name in enumerate(config.workspace.ignore):
         yield Fact(PROJECT, "ignored", name, None, at("workspace", "ignore", position))
     size = config.workspace.max_file_mb
     yield Fact(PROJECT, "max_file_mb", "", size, at("workspace", "max_file_mb"))
+
+
+def _storage_facts(storage: StorageConfig, at: Callable[..., Place]) -> Iterator[Fact]:
+    """Yield the facts about the git server that has the chats."""
+    if storage.type == "local":
+        return
+    yield Fact(PROJECT, "chats_on", "", storage.url, at("storage", "url"))
+    if storage.create:
+        command = command_line(storage.create)
+        yield Fact(PROJECT, "creates_by", "", command, at("storage", "create"))
+    if storage.password is not None:
+        secret = f"{storage.password} of {storage.username}"
+        yield Fact(PROJECT, "sends_to_storage", "", secret, at("storage", "password"))
 
 
 def _roles(issuer: Issuer) -> str | None:

@@ -160,7 +160,7 @@ def replay(
                     raise MayNotApproveError(engine, tool)
 
         keeps_branch = False
-        copy_writer = Writer(copy, writer.by)
+        copy_writer = Writer(copy, writer.by, holder=writer.holder)
         try:
             outcome = _run(engine, copy_writer, call, target, approve=check, reason=reason)
             result = _compare(copy, manifest, recorded, outcome)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from covalt_git.manifests.project_config import read_config, with_key_digests
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.models.project_config import CommitKey
+from covalt_git.models.storage_config import GitStorage
 from covalt_git.system.file_cache import FileCache
 from covalt_git.trust import Consents, trusted_config
 
@@ -33,6 +34,10 @@ def current_config(root: Path) -> ProjectConfig:
     config = trusted_config(config, Consents.of(root))
     file = config.audit.sign_key
     key = None if file is None else CommitKey(root, file, config.trusts_sign_key)
-    if key is None:
+    storage = None
+    if config.storage.type == "git":
+        storage = GitStorage(root, config.storage, config.secret_command, config.trusts_storage)
+    if key is None and storage is None:
         return config
-    return config.model_copy(update={"workspace": config.workspace.with_commit_key(key)})
+    workspace = config.workspace.with_commit_key(key).with_git_storage(storage)
+    return config.model_copy(update={"workspace": workspace})

@@ -32,7 +32,7 @@ COMMANDS: Final = (
         "call",
         "search",
     ),
-    *("script", "approval", "dev", "serve", "mcp", "token", "index", "doctor"),
+    *("script", "approval", "dev", "serve", "mcp", "token", "index", "storage", "doctor"),
 )
 """Commands and groups of the program, in the order in which a new user needs them."""
 
@@ -58,5 +58,6 @@ GROUP_COMMANDS: Final = {
     "mcp": "import install",
     "token": "jwks list mint new revoke",
     "index": "rebuild status",
+    "storage": "check migrate",
 }
 """Commands by the path of their group, separated by spaces."""

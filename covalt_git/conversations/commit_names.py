@@ -28,6 +28,7 @@ from covalt_git.conversations.conversation import Conversation
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.workspaces.chat import DELETED
+from covalt_git.workspaces.lease import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -126,8 +127,12 @@ def _back(chat: ChatStore, name: str) -> list[str]:
 
 
 def _known(chat: ChatStore) -> set[str]:
-    """Return the commits of all branches, also of deleted ones: the command that restores one has its id."""
-    return {*chat.reachable(), *chat.store.refs(DELETED).values()}
+    """Return the commits of all branches, of deleted ones and of lost work: the command that restores one has its id."""
+    return {
+        *chat.reachable(),
+        *chat.store.refs(DELETED).values(),
+        *chat.store.refs(LOST).values(),
+    }
 
 
 def is_full_id(name: str) -> bool:

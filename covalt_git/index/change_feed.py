@@ -21,6 +21,7 @@ from covalt_git.names import is_id, new_id
 from covalt_git.system.file_cache import CHANGED, TICK_NS, lstat
 from covalt_git.workspaces import running_call
 from covalt_git.workspaces.chat import APPROVALS, CALLS
+from covalt_git.workspaces.lease import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ ChangeKind = Literal[
     "EventsLost",
 ]
 
-_CALLS_ONLY = (CALLS, APPROVALS, running_call.NAME)
+_CALLS_ONLY = (CALLS, APPROVALS, running_call.NAME, RUNNING)
 """Beginnings of refs that only change with calls and approvals."""
 
 Mark = tuple[int, int]

@@ -25,6 +25,7 @@ from covalt_git.models.base import (
     refusal,
 )
 from covalt_git.models.rules import ApprovalRule, PolicyRule
+from covalt_git.models.storage_config import GitStorage, StorageConfig
 from covalt_git.models.tool_properties import Limits
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
@@ -147,6 +148,18 @@ class WorkspaceConfig(StrictModel):
     # Here, because whatever opens a chat has this configuration: recovery commits too, in any command.  Private, so that
     # no key of covalt.yaml sets it.
     _commit_key: CommitKey | None = PrivateAttr(None)
+    _git_storage: GitStorage | None = PrivateAttr(None)
+
+    @property
+    def git_storage(self) -> GitStorage | None:
+        """The git server that has the chats; None if they are in ``data/chats`` only."""
+        return self._git_storage
+
+    def with_git_storage(self, storage: GitStorage | None) -> Self:
+        """Return the same configuration with this storage."""
+        config = self.model_copy()
+        config._git_storage = storage  # noqa: SLF001 - of a new object
+        return config
 
     @property
     def commit_key(self) -> CommitKey | None:
@@ -308,6 +321,7 @@ class ProjectConfig(StrictModel):
     workspace: WorkspaceConfig = Field(
         WorkspaceConfig(), description="How the workspaces of chats are stored."
     )
+    storage: StorageConfig = Field(StorageConfig(), description="Where the chats are stored.")
     limits: LimitsConfig = Field(
         LimitsConfig(), description="Upper limits of calls; a tool can set lower ones."
     )
@@ -328,6 +342,7 @@ class ProjectConfig(StrictModel):
     _from_approvals: tuple[PolicyRule, ...] = PrivateAttr(())
     _key_digests: dict[str, str] = PrivateAttr(default_factory=dict)
     _trusts_sign_key: bool = PrivateAttr(default=True)
+    _trusts_storage: bool = PrivateAttr(default=True)
 
     @property
     def limited_roles(self) -> Mapping[str | None, RoleConfig]:
@@ -390,6 +405,17 @@ class ProjectConfig(StrictModel):
         """Return the same configuration, whose ``audit.sign_key`` must not be used."""
         config = self.model_copy()
         config._trusts_sign_key = False  # noqa: SLF001 - of a new object
+        return config
+
+    @property
+    def trusts_storage(self) -> bool:
+        """Whether the user of this machine has trusted the git server of ``storage``."""
+        return self._trusts_storage
+
+    def without_trust_in_storage(self) -> Self:
+        """Return the same configuration, whose ``storage`` must not be used."""
+        config = self.model_copy()
+        config._trusts_storage = False  # noqa: SLF001 - of a new object
         return config
 
     @property

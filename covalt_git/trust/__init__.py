@@ -15,6 +15,7 @@ from covalt_git.trust.consents import (
 from covalt_git.trust.permission import Permission, conditional
 from covalt_git.trust.permissions import (
     config_permissions,
+    git_storage,
     own_code,
     sign_key,
     state_permissions,
@@ -32,6 +33,7 @@ __all__ = [
     "conditional",
     "config_permissions",
     "foreign_data",
+    "git_storage",
     "own_code",
     "sign_key",
     "state_permissions",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import Issuer, ProjectConfig, RoleConfig
     from covalt_git.models.rules import PolicyRule
+    from covalt_git.models.storage_config import StorageConfig
     from covalt_git.models.toolset_state import Grant, ToolsetState
     from covalt_git.trust.consents import Consents
     from covalt_git.trust.permission import Reach
@@ -108,6 +109,8 @@ def config_permissions(config: ProjectConfig) -> list[Permission]:
     permissions += [_of_issuer(config, issuer) for issuer in config.issuers]
     if config.audit.sign_key is not None:
         permissions.append(sign_key(config.audit.sign_key))
+    if config.storage.type == "git":
+        permissions.append(git_storage(config.storage))
     return permissions
 
 
@@ -154,6 +157,9 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
     # Its path stays: without it, a pull that names another key would end the signing in silence.  Commits fail instead.
     if config.audit.sign_key is not None and sign_key(config.audit.sign_key).key in lacking:
         trusted = trusted.without_trust_in_sign_key()
+    # As with the key: without it, chats would go on in silence on this machine only.
+    if config.storage.type == "git" and git_storage(config.storage).key in lacking:
+        trusted = trusted.without_trust_in_storage()
     return trusted.with_limited_roles(limited)
 
 
@@ -161,6 +167,19 @@ def sign_key(file: str) -> Permission:
     """Return the permission to sign commits of chats with a private key of the user."""
     words = f"covalt.yaml: sign the commits of chats with your key {file}"
     return Permission({"sign_key": file}, words)
+
+
+def git_storage(storage: StorageConfig) -> Permission:
+    """Return the permission to store the chats on a git server, which then has their files and results."""
+    fact: JsonObject = {"git_storage": storage.url}
+    words = f"covalt.yaml: store the chats on {storage.url}"
+    if storage.password is not None:
+        fact |= {"username": storage.username, "password": storage.password}
+        words += f" with the password {storage.password} of {storage.username}"
+    if storage.create:
+        fact["create"] = [*storage.create]
+        words += f", and run {command_line(storage.create)} for each new chat"
+    return Permission(fact, words)
 
 
 def own_code() -> Permission:

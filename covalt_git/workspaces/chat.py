@@ -34,6 +34,7 @@ from covalt_git.workspaces.records import Records
 from covalt_git.workspaces.scan import scan
 from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.stat_cache import StatCache
+from covalt_git.workspaces.storage import storage_of
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from covalt_git.credentials.ssh_signatures import SigningKey
     from covalt_git.git_store.object_reader import ObjectReader
     from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.workspaces.storage import Storage
 
 HEADS = "refs/heads/"
 CALLS = "refs/covalt/calls/"
@@ -113,6 +115,11 @@ class ChatStore:
     def workspace(self) -> Path:
         """The working folder."""
         return self.folder / "workspace"
+
+    @functools.cached_property
+    def storage(self) -> Storage:
+        """Where the chat is stored, besides this folder."""
+        return storage_of(self.config)
 
     @functools.cached_property
     def stat_cache(self) -> StatCache:

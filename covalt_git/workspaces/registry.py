@@ -29,8 +29,9 @@ from covalt_git.system.links import check_entries
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import AboutChat, ChatStore, write_about
-from covalt_git.workspaces.lock import held
-from covalt_git.workspaces.writing import finish_left
+from covalt_git.workspaces.lock import ChatGoneError, held
+from covalt_git.workspaces.storage import storage_of
+from covalt_git.workspaces.writing import finish_left, follow_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.chat import ChatMemory
+    from covalt_git.workspaces.shared_chats import SharedChats
 
 _NEW = ".new-"
 _GONE = ".gone-"
@@ -94,9 +96,36 @@ class Chats:
         """Return the ids of the chats, sorted."""
         return [name for name in sorted(self._names()) if self.has(name)]
 
+    def ids_here(self) -> list[str]:
+        """Return the ids of the chats that have a folder on this machine, whatever a git server has."""
+        names = sorted(self._local_names())
+        return [name for name in names if is_id(name) and _is_chat(self.folder / name)]
+
     def has(self, chat_id: str) -> bool:
         """Return whether there is a chat with that id."""
-        return is_id(chat_id) and _is_chat(self.folder / chat_id) and self._is_visible(chat_id)
+        return is_id(chat_id) and self._is_here(chat_id) and self._is_visible(chat_id)
+
+    def _is_here(self, chat_id: str) -> bool:
+        """Return whether a chat is in the folder; one that another node created is fetched into it."""
+        if _is_chat(self.folder / chat_id):
+            return True
+        if (shared := self._shared) is None or (refs := shared.refs_of(chat_id)) is None:
+            return False
+        with self.creating(shared.object_format(refs)) as store:
+            shared.fill(store, chat_id, refs)
+            with file_lock.held(self.folder):
+                if not _is_chat(self.folder / chat_id):  # another process was faster
+                    self._rename(store.path.parent, self.folder / chat_id)
+        return True
+
+    @property
+    def _shared(self) -> SharedChats | None:
+        """The chats on the git server; None if there is none."""
+        if self.config.git_storage is None:
+            return None
+        from covalt_git.workspaces.shared_chats import SharedChats  # noqa: PLC0415 - of few projects
+
+        return SharedChats(self.folder, storage_of(self.config))
 
     def one(self, chat_id: str) -> OneChat:
         """Return the chat that has an id now, with its creation time.
@@ -154,16 +183,44 @@ class Chats:
         return chat
 
     def as_left(self, chat_id: str) -> ChatStore:
-        """Open a chat without completing unfinished work, and without writing anything.
+        """Open a chat without completing unfinished work, and without writing anything but what the git server has.
 
         Raises:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
+            ServerError: if the chats are on a git server that cannot be reached.
         """
         folder = self.path(chat_id)
         self.memories[chat_id] = memory = self.memories.pop(chat_id, {})
         if len(self.memories) > _MOST_MEMORIES:
             self.memories.pop(next(iter(self.memories)), None)  # the least recently used
-        return ChatStore(chat_id, folder, self.config, memory=memory)
+        chat = ChatStore(chat_id, folder, self.config, memory=memory)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(chat)
+            try:
+                follow_server(chat)
+            except ChatGoneError:
+                # Another node deleted it, and perhaps created another chat with the id.
+                self._remove_copy(chat_id)
+                self.memories.pop(chat_id, None)
+                return self.as_left(chat_id)
+            stack.pop_all()
+        return chat
+
+    def _remove_copy(self, chat_id: str) -> None:
+        """Remove the copy of a chat that another node deleted.
+
+        Raises:
+            ChatBusyError: if a process of this node is writing to it.
+        """
+        with held(self.folder / chat_id, chat_id, timeout_s=0, waiting=None):
+            self._remove(chat_id)
+
+    def _remove(self, chat_id: str) -> None:
+        # By one rename, so that a killed deletion leaves the complete chat or no chat; the next creation
+        # removes the rest (test_a_killed_deletion_leaves_the_complete_chat_or_no_chat).
+        gone = self.folder / f"{_GONE}{new_id()}"
+        self._rename(self.folder / chat_id, gone)
+        remove_tree(gone)
 
     def finish_left(self) -> None:
         """Complete the unfinished work of killed processes in all chats; servers call this at their start."""
@@ -197,7 +254,7 @@ class Chats:
         check_id(chat_id, "chat")
         alike = [name for name in self._names() if id_key(name) == id_key(chat_id) and is_id(name)]
         for name in alike:
-            if _is_chat(self.folder / name):
+            if self._shared is not None or _is_chat(self.folder / name):
                 raise ChatExistsError(
                     f"the chat {name!r} already exists", hint=f"covalt-git chat show {name}"
                 )
@@ -247,16 +304,29 @@ class Chats:
             BadNameError: when ``wanted`` is not valid.
         """
         folder = store.path.parent
+        if wanted is not None and self._shared is not None:
+            # A copy of a chat with this id that another node deleted is in the way, and is removed when it is opened.
+            with contextlib.suppress(CovaltError):
+                self.as_left(wanted).close()
         # Locked, because ids that differ only in ``-`` and ``_`` must not exist both.
         with file_lock.held(self.folder):
             if wanted is not None:
                 self.check_free(wanted)
-            taken = set(map(id_key, self._names()))
+            taken = set(map(id_key, (*self._names(), *self._local_names())))
             numbered = (f"c{number}" for number in itertools.count(1))
             ids = itertools.chain(filter(is_id, filter(None, [preferred])), numbered)
-            chat_id = wanted or next(free for free in ids if id_key(free) not in taken)
-            write_about(store, about.model_copy(update={"id": chat_id}))
-            finish(chat_id)
+            available = [wanted] if wanted else (free for free in ids if id_key(free) not in taken)
+            for chat_id in available:
+                refs = store.refs("refs/")
+                write_about(store, about.model_copy(update={"id": chat_id}))
+                finish(chat_id)
+                # Another node may create a chat with the same id at the same time, and be first.
+                if (shared := self._shared) is None or shared.add(chat_id, store, unless=refs):
+                    break
+            else:
+                raise ChatExistsError(
+                    f"the chat {wanted!r} already exists", hint=f"covalt-git chat show {wanted}"
+                )
             # The rename publishes the chat: after a power cut, a chat with its name must have its content.
             if self.config.durability == "full":
                 fsync_tree(folder)
@@ -298,11 +368,10 @@ class Chats:
             if check is not None:
                 check()
             loss = self.loss(chat_id)
-            # By one rename, so that a killed deletion leaves the complete chat or no chat; the next creation
-            # removes the rest (test_a_killed_deletion_leaves_the_complete_chat_or_no_chat).
-            gone = self.folder / f"{_GONE}{new_id()}"
-            self._rename(folder, gone)
-            remove_tree(gone)
+            if (shared := self._shared) is not None:
+                with ChatStore(chat_id, folder, self.config) as chat:
+                    shared.delete(chat, timeout_s=timeout_s, waiting=waiting)
+            self._remove(chat_id)
         return loss
 
     def _rename(self, folder: Path, target: Path) -> None:
@@ -311,6 +380,10 @@ class Chats:
             fsync(self.folder)
 
     def _names(self) -> list[str]:
+        names = self._local_names()
+        return names if (shared := self._shared) is None else shared.names(names)
+
+    def _local_names(self) -> list[str]:
         try:
             with os.scandir(self.folder) as entries:
                 return [entry.name for entry in entries]

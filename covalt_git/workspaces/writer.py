@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import timestamps
 from covalt_git.errors import listed
-from covalt_git.models.calls import Approval
+from covalt_git.models.calls import Approval, PendingCall
 from covalt_git.models.commit_record import (
     CallRecord,
     CommitRecord,
@@ -31,18 +31,21 @@ from covalt_git.workspaces.chat import (
     move_branch,
     put_stored,
     read_stored,
+    stored_at,
     write_stored,
 )
 from covalt_git.workspaces.commit_key import signed
 from covalt_git.workspaces.folders import Folder, folders_above
+from covalt_git.workspaces.lease import RUNNING
 from covalt_git.workspaces.snapshot import Snapshot
 from covalt_git.workspaces.switching import Journal, WorkingFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from covalt_git.models.calls import ApprovalState, PendingCall
+    from covalt_git.models.calls import ApprovalState
     from covalt_git.models.chats import FileChange
+    from covalt_git.workspaces.lease_holder import LeaseHolder
     from covalt_git.workspaces.trees import FolderState
 
 NEVER = "never"
@@ -56,13 +59,14 @@ class Writer:
     """Writer of a locked chat; ``snapshot`` is the result of the last scan of the workspace, ``_head`` its branch's head.
 
     ``due`` is the RFC 3339 time at which the first pending call expires, or :data:`NEVER`.  It is empty if the next writer
-    has to read the pending calls, because an approval was decided.
+    has to read the pending calls, because an approval was decided.  ``holder`` has the lease if the chat is on a git server.
     """
 
     chat: ChatStore
     by: str
     snapshot: Snapshot = _NOT_SCANNED
     due: str = NEVER
+    holder: LeaseHolder | None = None
     _head: str | None = None
     _before: str | None = None
     _lost: list[WorkspaceNote] = field(default_factory=list)
@@ -330,18 +334,34 @@ class Writer:
         """Store a pending or running call, before it changes anything."""
         store = self.chat.store
         if call.status == "running":
+            if self.holder is not None:
+                # On the server before the tool starts: if this node dies, another one must not run the call again.
+                put_stored(store, RUNNING, call, f"call: {call.tool_id} {call.status}")
+                try:
+                    self.holder.push()
+                except BaseException:
+                    # It has not begun: the next push must not say that it runs.
+                    put_stored(store, RUNNING, None)
+                    raise
             running_call.put(store.path, call, durable=store.durable)
             return
         if not put_stored(store, CALLS + call.id, call, f"call: {call.tool_id} {call.status}"):
             raise MovedError(
                 f"another process has changed the pending call {call.id}", hint="try again"
             )
-        running_call.forget(store.path, call.id)  # the tool's own code required approval
+        self._forget_running(call.id)  # the tool's own code required approval
 
     def drop_call(self, call_id: str) -> None:
         """Remove a stored pending or running call, after its outcome was committed."""
         put_stored(self.chat.store, CALLS + call_id, None)
+        self._forget_running(call_id)
+
+    def _forget_running(self, call_id: str) -> None:
         running_call.forget(self.chat.store.path, call_id)
+        if self.holder is not None:
+            call = stored_at(self.chat.store, RUNNING, PendingCall)
+            if call is not None and call.id == call_id:
+                put_stored(self.chat.store, RUNNING, None)
 
     def put_approval(self, approval: Approval, *, before: Approval | None = None) -> bool:
         """Store an approval if the stored one equals ``before``; return whether it does.

@@ -6,17 +6,21 @@ Recovery completes the unfinished work of a killed process before the next write
 from __future__ import annotations
 
 import contextlib
+import os
 import stat
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import repacking
 from covalt_git.git_store.incoming import PREFIX as INCOMING
+from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.names import LOCAL_USER
 from covalt_git.system import locked_folder
 from covalt_git.workspaces import branches, commits, running_call
-from covalt_git.workspaces.chat import HEADS
-from covalt_git.workspaces.lock import held, is_abandoned
+from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, read_stored
+from covalt_git.workspaces.lease import GONE
+from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError, held, is_abandoned
+from covalt_git.workspaces.storage import COPY
 from covalt_git.workspaces.writer import Writer
 
 if TYPE_CHECKING:
@@ -55,13 +59,119 @@ def writing(
     lock = held(chat.folder, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel)
     with lock as handover:
         writer = Writer(chat, by)
-        recover(writer, unclean=handover.unclean, due=handover.note)
-        yield writer
+        recover_folder(writer, unclean=handover.unclean)
+        with _leased(writer, timeout_s, waiting, cancel):
+            recover_calls(writer, unclean=handover.unclean, due=handover.note)
+            yield writer
         handover.note = writer.due
         chat.stat_cache.head = chat.head()
         # Last, because the caller's result does not depend on it, and the next writer tries again.
         with contextlib.suppress(CovaltError, OSError):
             repacking.combine(chat.store)
+
+
+@contextlib.contextmanager
+def _leased(
+    writer: Writer,
+    timeout_s: float,
+    waiting: Callable[[str], None] | None,
+    cancel: threading.Event | None,
+) -> Iterator[None]:
+    """Write under the lease of the chat if a git server has it, and push what the block changed."""
+    chat, storage = writer.chat, writer.chat.storage
+    repository = storage.repository(chat.id)
+    if repository is None:
+        yield
+        return
+    from covalt_git.git_store.server_repository import PushRefusedError  # noqa: PLC0415 - of few projects
+    from covalt_git.workspaces.lease_holder import LeaseHolder, LeaseLostError  # noqa: PLC0415
+
+    holder = LeaseHolder(chat, repository, storage.node, storage.lease_s)
+    holder.take(writer, timeout_s=timeout_s, waiting=waiting, cancel=cancel)
+    writer.holder = holder
+    try:
+        with holder.renewed():
+            try:
+                yield
+            except Exception:
+                # What it has changed before the error, such as committed edits; the error is what the caller gets.
+                with contextlib.suppress(CovaltError, OSError):
+                    holder.push(release=True)
+                raise
+            holder.push(release=True)
+    except (LeaseLostError, PushRefusedError) as error:
+        with contextlib.suppress(CovaltError, OSError):
+            refused = isinstance(error, PushRefusedError)
+            holder.save_lost(Writer(chat, writer.by), refused=refused)
+        raise
+
+
+def follow_server(chat: ChatStore) -> None:
+    """Bring the node's copy of a chat to what the git server has, for a reader, which needs no lease.
+
+    Raises:
+        ChatGoneError: if the chat was deleted.
+        NotSharedError: if the chat is on this machine only.
+        ServerError: if the server cannot be reached.
+    """
+    repository = chat.storage.repository(chat.id)
+    if repository is None:
+        # Its later commits may be on the server, and those that were added here would be lost work there.
+        if os.path.exists(f"{chat.store.path}/{COPY}"):  # noqa: PTH110 - of each chat that is opened
+            raise CopyError(chat.id)
+        return
+    from covalt_git.workspaces import node_copy  # noqa: PLC0415 - of few projects
+    from covalt_git.workspaces.lease_holder import push_lost  # noqa: PLC0415
+
+    last = node_copy.agreed(chat.store.path)
+    if last is None:
+        raise NotSharedError(chat.id)
+    refs = repository.refs()
+    if ABOUT not in refs:
+        if GONE in refs:
+            raise ChatGoneError(chat.id)
+        raise NotSharedError(chat.id)  # the server lost it: this copy may be the last one
+    if refs == last.refs:
+        return
+    # If a process of this node is writing, it has the lease, and the copy is as new as the server.
+    with (
+        contextlib.suppress(ChatBusyError, _UncleanError),
+        held(chat.folder, chat.id, timeout_s=0, waiting=None) as handover,
+    ):
+        writer = Writer(chat, LOCAL_USER)
+        recover_folder(writer, unclean=handover.unclean)
+        if node_copy.fetch(repository, chat.store, refs):
+            about = read_stored(chat.store, refs[ABOUT], AboutChat)
+            if about.created_at != chat.card().created_at:
+                raise ChatGoneError(chat.id)  # and another chat has its id
+            node_copy.update(writer, chat.storage.node, refs)
+            push_lost(chat, repository)
+        if handover.unclean:
+            raise _UncleanError  # the next writer has to recover the calls, which needs the lease
+
+
+class _UncleanError(Exception):
+    """The last writer left work that only a writer can complete."""
+
+
+class CopyError(BrokenStoreError):
+    """A chat is a copy of one on a git server, and the project has no git server."""
+
+    def __init__(self, chat_id: str) -> None:
+        super().__init__(
+            f"the chat {chat_id!r} is a copy of one on a git server, and storage in covalt.yaml is local",
+            hint="write the storage into covalt.yaml again, and then: covalt-git storage migrate local",
+        )
+
+
+class NotSharedError(BrokenStoreError):
+    """A chat of a project with a git server is on this machine only, or the server has lost it."""
+
+    def __init__(self, chat_id: str) -> None:
+        super().__init__(
+            f"the chat {chat_id!r} is on this machine only, and storage in covalt.yaml is a git server",
+            hint="covalt-git storage migrate git",
+        )
 
 
 def finish_left(chat: ChatStore) -> None:
@@ -78,11 +188,17 @@ def finish_left(chat: ChatStore) -> None:
 def recover(writer: Writer, *, unclean: bool = True, due: str = "") -> None:
     """Recover the locks, branches, folder, calls and approvals of a chat, in that order.
 
-    A call that was running is recorded as an error, with the files that it changed.  A pending call is recorded
-    if its approval was decided or has expired.  Stale locks, temporary files, stored renames and approvals
-    without a call are only looked for if the last writer may have left work unfinished (``unclean``).  Pending
-    calls are only read then, and from the time ``due`` on, at which the first of them expires, so that forgotten
-    ones do not slow each call down.  Only the holder of the chat's lock may call this.
+    Only the holder of the chat's lock may call this, or a part of it.
+    """
+    recover_folder(writer, unclean=unclean)
+    recover_calls(writer, unclean=unclean, due=due)
+
+
+def recover_folder(writer: Writer, *, unclean: bool) -> None:
+    """Recover the locks, the branches and the workspace.
+
+    Stale locks, temporary files and stored renames are only looked for if the last writer may have left work unfinished
+    (``unclean``).
     """
     chat = writer.chat
     # Always: a push is received without the chat's lock, so the lock does not say whether it was killed.
@@ -103,6 +219,17 @@ def recover(writer: Writer, *, unclean: bool = True, due: str = "") -> None:
     # branches, may leave its journal.  Before the calls, whose commits scan the folder: half a switch would
     # look like what a tool wrote.
     writer.folder.roll_forward()
+
+
+def recover_calls(writer: Writer, *, unclean: bool, due: str) -> None:
+    """Recover the calls and approvals, and a missing workspace.
+
+    A call that was running is recorded as an error, with the files that it changed.  A pending call is recorded
+    if its approval was decided or has expired.  Approvals without a call are only looked for if the last writer may have
+    left work unfinished (``unclean``).  Pending calls are only read then, and from the time ``due`` on, at which the first
+    of them expires, so that forgotten ones do not slow each call down.
+    """
+    chat = writer.chat
     if unclean or due <= commits.now() or running_call.read(chat.store.path) is not None:
         _end_calls(writer)
     else:

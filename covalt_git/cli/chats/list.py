@@ -91,6 +91,11 @@ def status(chat_id: str) -> None:
         )
     if state.store_warning:
         output.say(state.store_warning, fg="yellow")
+    for lost in state.lost:
+        output.say(
+            f"{lost.ref} has work of a node that was replaced before it pushed it; make a branch of it: {lost.back}",
+            fg="yellow",
+        )
     for call in state.waiting:
         if call.status == "running":
             output.say(f"running: {call.tool_id} (call {call.call_id}, since {call.started_at})")

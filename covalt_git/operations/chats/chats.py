@@ -18,6 +18,7 @@ from covalt_git.models.calls import CallStatus
 from covalt_git.models.chats import Branch, Origin
 from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.names import ID_PATTERN, MAX_ID
+from covalt_git.operations.chats.lost_work import LostWork, lost_work
 from covalt_git.operations.chats.merges import WaitingConflict, waiting_conflicts
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
@@ -121,6 +122,9 @@ class ChatStatus(Result):
     )
     waiting: tuple[WaitingCall, ...]
     store_warning: str = Field(description="Warning if the store is large; empty below 2,048 MiB.")
+    lost: tuple[LostWork, ...] = Field(
+        description="Work of nodes that lost the lease of a chat on a git server."
+    )
 
 
 class ChatDetail(ChatRow):
@@ -526,4 +530,5 @@ def _status(context: Context, chat: ChatStore) -> ChatStatus:
                 if context.visibility.sees(call.tool_id)
             ),
             store_warning=large_store(chat),
+            lost=lost_work(chat),
         )

@@ -1,0 +1,268 @@
+"""Repository on a git server: its refs, fetches from it, and pushes with the expected old value of each ref.
+
+Stock git is the client, because it has every transport (https, ssh, files), the user's credential helpers and proxies.
+It runs on the node's copy of the repository.
+
+A server refuses to delete the branch that its HEAD names.  So such a branch is moved to :data:`_NO_COMMIT` instead, a commit
+without files that is the same everywhere, and counts as missing.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import subprocess
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store.objects import CommitObject, encode_commit, object_id
+from covalt_git.system import programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from covalt_git.git_store.store import GitStore
+
+MOST_S = 600.0
+"""Time after which git is stopped, in seconds."""
+
+_OPTIONS = (
+    # Packs, not loose objects: each costs a file.
+    *("-c", "fetch.unpackLimit=1", "-c", "fetch.fsckObjects=true", "-c", "gc.auto=0"),
+    *("-c", "maintenance.auto=false", "-c", "push.gpgSign=false", "-c", "push.followTags=false"),
+)
+_STALLED = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60")
+_PREFIXES = ("refs/heads/", "refs/covalt/")
+_REJECTED = re.compile(r"^!\t[^\t]*:([^\t]+)\t(.*)$", re.MULTILINE)
+_NO_TREE = {
+    "sha1": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    "sha256": "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
+_NOBODY = "covalt-git <covalt-git@covalt.invalid>"
+_NO_COMMIT = {
+    name: CommitObject(
+        tree=tree, parents=(), author=_NOBODY, committer=_NOBODY, time=0, message="deleted\n"
+    )
+    for name, tree in _NO_TREE.items()
+}
+"""The commit to which a branch moves that the server does not delete, by object format."""
+
+_NO_COMMITS = {
+    object_id(b"commit", encode_commit(commit, name), name) for name, commit in _NO_COMMIT.items()
+}
+
+
+class ServerError(CovaltError):
+    """The git server cannot be reached, or does not answer as a git server."""
+
+    code = "storage_unavailable"
+    http_status = 503
+
+
+class PushRefusedError(CovaltError):
+    """The git server, or git, refused a push, and no ref has moved; ``reasons`` has the reason for each ref."""
+
+    code = "storage_refused"
+    http_status = 503
+
+    def __init__(self, url: str, reasons: Mapping[str, str]) -> None:
+        # The others failed because of this one.
+        own = {ref: why for ref, why in reasons.items() if "atomic push" not in why}
+        first = next(iter((own or reasons).items()), ("it", "the push"))
+        super().__init__(
+            f"the git server of {url} refused to move {first[0]}: {first[1]}",
+            hint="covalt-git storage check",
+        )
+        self.reasons = dict(reasons)
+
+
+class Move(NamedTuple):
+    """A ref that a push moves; ``old`` is None for a new ref, ``new`` for a deleted one."""
+
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRepository:
+    """One repository on a git server; ``password`` is of ``username``, for https."""
+
+    url: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+    def refs(self) -> dict[str, str]:
+        """Return the branches and the refs below ``refs/covalt/``, with their object ids.
+
+        Servers add refs of their own, such as ``refs/pull/``, which are nothing of a chat.
+
+        Raises:
+            ServerError: if the repository does not exist, or the server cannot be reached.
+        """
+        refs, _ = self._refs()
+        return {
+            ref: oid
+            for ref, oid in refs.items()
+            if ref.startswith(_PREFIXES) and oid not in _NO_COMMITS
+        }
+
+    def _refs(self) -> tuple[dict[str, str], str | None]:
+        """Return all refs, and the one that HEAD names."""
+        output = self._git("ls-remote", "--symref", "--", self.url)
+        refs: dict[str, str] = {}
+        head = None
+        for line in output.splitlines():
+            oid, _, ref = line.partition("\t")
+            if oid.startswith("ref: ") and ref == "HEAD":
+                head = oid.removeprefix("ref: ")
+            elif ref.startswith("refs/") and not ref.endswith("^{}"):
+                refs[ref] = oid
+        return refs, head
+
+    def fetch(self, store: GitStore, refs: Iterable[str]) -> None:
+        """Fetch the objects of refs into a store; no ref of the store moves.
+
+        Raises:
+            ServerError: if a ref does not exist any more, or the server cannot be reached.
+        """
+        names = "".join(f"{ref}\n" for ref in refs)
+        if names:
+            options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-show-forced-updates")
+            self._git("fetch", *options, "--stdin", "--", self.url, store=store, text=names)
+            store.refresh()
+
+    def push(self, store: GitStore, moves: Mapping[str, Move]) -> None:
+        """Move refs of the server, all or none of them; the objects come from the store.
+
+        Raises:
+            PushRefusedError: if a ref is not at its old value, or the server refuses one; nothing has moved.
+            ServerError: if the outcome is not known.
+        """
+        if not moves:
+            return
+        store.flush()
+        refs: dict[str, str] = {}
+        head = None
+        if any(move.new is None or move.old is None for move in moves.values()):
+            refs, head = self._refs()
+        options, specs = [], []
+        for ref, (old, new) in moves.items():
+            # A branch that counts as missing is there for the server.
+            expected = refs.get(ref) if old is None and refs.get(ref) in _NO_COMMITS else old
+            target = new
+            if new is None and ref == head:
+                target = _write_no_commit(store)
+            options.append(f"--force-with-lease={ref}:{expected or ''}")
+            specs.append(f"{target or ''}:{ref}")
+        # Without --no-verify, a hook of the user's templates would run here.
+        fixed = ("--atomic", "--porcelain", "--no-verify", "--no-thin", "--no-recurse-submodules")
+        self._git("push", *fixed, *options, "--", self.url, *specs, store=store)
+
+    def create_locally(self, argv: Iterable[str]) -> None:
+        """Run the command that creates this repository on its server.
+
+        Raises:
+            ServerError: if the command fails.
+        """
+        command = [*argv]
+        try:
+            outcome = programs.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=MOST_S,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ServerError(
+                f"the command storage.create cannot run: {error}", hint="edit covalt.yaml"
+            ) from None
+        if outcome.returncode:
+            raise ServerError(
+                f"the command storage.create ended with exit code {outcome.returncode}:"
+                f" {_last_line(outcome.stderr)}",
+                hint="edit storage.create in covalt.yaml",
+            )
+
+    def _git(
+        self, command: str, *arguments: str, store: GitStore | None = None, text: str = ""
+    ) -> str:
+        place = () if store is None else (f"--git-dir={store.path}",)
+        argv = ["git", *place, *_OPTIONS, *_STALLED, command, *arguments]
+        try:
+            outcome = programs.run(
+                argv,
+                env=self._environment(),
+                input=text,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=MOST_S,
+            )
+        except FileNotFoundError:
+            raise ServerError(
+                "storage on a git server needs git",
+                hint="install git, for example: apt install git",
+            ) from None
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ServerError(f"git {command} of {self.url} failed: {error}") from None
+        if not outcome.returncode:
+            return str(outcome.stdout)
+        reasons = dict(_REJECTED.findall(outcome.stdout))
+        if reasons:
+            raise PushRefusedError(self.url, reasons)
+        if "does not support --atomic" in outcome.stderr:
+            raise PushRefusedError(self.url, {"the refs": "it does not support atomic pushes"})
+        why = _last_line(outcome.stderr)
+        if self.password:
+            why = why.replace(self.password, "***")
+        raise ServerError(
+            f"git {command} of {self.url} failed: {why}", hint="covalt-git storage check"
+        )
+
+    def _environment(self) -> dict[str, str]:
+        # Without the variables of a git that started us, such as GIT_DIR in a hook; git would use them.
+        own = {
+            name: value for name, value in programs.environment().items() if not _is_of_git(name)
+        }
+        config = {
+            # A redirect could lead the password, or a push, to another server.
+            "http.followRedirects": "false",
+            "core.hooksPath": os.devnull,
+        }
+        if self.password is not None:
+            # In the environment, because other users of the machine can read arguments.
+            pair = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+            parts = urlsplit(self.url)
+            scope = f"{parts.scheme}://{parts.netloc}/"
+            config[f"http.{scope}.extraHeader"] = f"Authorization: Basic {pair}"
+        numbered = dict(enumerate(config.items()))
+        return own | {
+            "LC_ALL": "C",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ALLOW_PROTOCOL": "https:http:ssh:file",
+            "GIT_CONFIG_COUNT": str(len(numbered)),
+            **{f"GIT_CONFIG_KEY_{number}": name for number, (name, _) in numbered.items()},
+            **{f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in numbered.items()},
+        }
+
+
+def _write_no_commit(store: GitStore) -> str:
+    store.write_tree([])
+    oid = store.write_commit(_NO_COMMIT[store.object_format])
+    store.flush()
+    return oid
+
+
+def _is_of_git(name: str) -> bool:
+    return name.startswith("GIT_") and not name.startswith(("GIT_SSH", "GIT_SSL", "GIT_PROXY"))
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # The first line names the reason; what follows is advice.
+    return next((line for line in lines if line.startswith("fatal: ")), (lines or ["no reason"])[0])

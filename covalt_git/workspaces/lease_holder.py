@@ -1,0 +1,272 @@
+"""Writing to a chat under its lease: taking the lease, renewing it, and pushing what the writer changed.
+
+An operation is acknowledged only after the server has accepted its push.  A push moves all changed refs and the lease
+together, or nothing.  If the server refuses it because another node has the lease, the work of this node becomes a lost branch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from covalt_git.errors import CovaltError
+from covalt_git.git_store.server_repository import Move, PushRefusedError, ServerError
+from covalt_git.git_store.store import GitStore
+from covalt_git.workspaces import lease as leases
+from covalt_git.workspaces import node_copy
+from covalt_git.workspaces.chat import ABOUT, write_stored
+from covalt_git.workspaces.commits import FOREIGN
+from covalt_git.workspaces.lease import REF, Lease
+from covalt_git.workspaces.lock import CancelledError, ChatBusyError, ChatGoneError
+from covalt_git.workspaces.node_copy import Agreed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.storage import ChatRepository
+    from covalt_git.workspaces.writer import Writer
+
+_FIRST_POLL_S, _LAST_POLL_S = 0.05, 1.0
+_PUSHES = 4
+"""Number of times that a push with an unknown outcome is repeated."""
+
+
+def now() -> datetime:
+    """Return the time of this node."""
+    return datetime.now(UTC)
+
+
+class LeaseLostError(CovaltError):
+    """Another node took over the chat, so the operation was not stored as a part of it."""
+
+    code = "lease_lost"
+    http_status = 409
+
+
+@dataclass
+class LeaseHolder:
+    """Holder of the lease of a chat, for one writer; ``clock`` returns the time in UTC."""
+
+    chat: ChatStore
+    repository: ChatRepository
+    node: str
+    lease_s: float
+    clock: Callable[[], datetime] = field(default_factory=lambda: now)
+    _agreed: Agreed = field(default_factory=Agreed, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _ended: threading.Event = field(default_factory=threading.Event, init=False)
+    _is_lost: bool = field(default=False, init=False)
+
+    def take(
+        self,
+        writer: Writer,
+        *,
+        timeout_s: float = 0,
+        waiting: Callable[[str], None] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> None:
+        """Bring the node's copy up to date and take the lease; while this waits, ``waiting`` is called with the holder.
+
+        Raises:
+            ChatBusyError: if another node has the lease after ``timeout_s`` seconds.
+            CancelledError: if ``cancel`` is set before.
+            ChatGoneError: if the chat was deleted.
+            ServerError: if the server cannot be reached.
+        """
+        until, pause, reported = time.monotonic() + timeout_s, _FIRST_POLL_S, ""
+        while True:
+            holder = ""  # a ref moved meanwhile: look again at once
+            refs = self.repository.refs()
+            if ABOUT not in refs:
+                raise ChatGoneError(self.chat.id)
+            if node_copy.fetch(self.repository, self.chat.store, refs):
+                last = node_copy.lease_of(self.chat.store, refs) or leases.first("refs/heads/main")
+                # Also while another node has the lease: readers of this node cannot do it while this holds the lock.
+                node_copy.update(writer, self.node, refs)
+                self._agreed = node_copy.agreed(self.chat.store.path) or Agreed()
+                if not last.may_be_taken_by(self.node, self.clock()):
+                    holder = f"the node {last.node}"
+                elif self._take_from(last):
+                    return
+            if cancel is not None and cancel.is_set():
+                raise CancelledError("it was cancelled before it began")
+            if time.monotonic() >= until and holder:
+                raise self._busy(holder)
+            if holder:
+                if waiting is not None and holder != reported:
+                    reported = holder
+                    waiting(holder)
+                time.sleep(pause)
+                pause = min(pause * 1.5, _LAST_POLL_S)
+
+    def resume(self, agreed: Agreed) -> None:
+        """Continue from what the server has, without moving the lease; a push fails if it has moved.
+
+        Raises:
+            ChatBusyError: if another node has the lease.
+        """
+        lease = agreed.lease
+        if lease is not None and not lease.may_be_taken_by(self.node, self.clock()):
+            raise self._busy(f"the node {lease.node}")
+        self._agreed = agreed
+
+    def _busy(self, holder: str) -> ChatBusyError:
+        return ChatBusyError(
+            f"chat {self.chat.id!r} is busy: {holder} is writing",
+            hint="try again when it has finished; a node that died is replaced after"
+            f" {self.lease_s + leases.SKEW_S:g} s",
+        )
+
+    def _take_from(self, last: Lease) -> bool:
+        """Take the lease, if it has not moved; return whether it is this node's now."""
+        try:
+            self._move_lease(last, {}, holder=self.node)
+        except (LeaseLostError, PushRefusedError):
+            self._is_lost = False
+            return False
+        return True
+
+    def push(self, *, release: bool = False) -> None:
+        """Push every ref that differs from the server's, and renew the lease, or ``release`` it.
+
+        Raises:
+            LeaseLostError: if another node has the lease; nothing was pushed.
+            PushRefusedError: if the server refuses a ref for good.
+            ServerError: if the server cannot be reached; the work stays in the copy, and a later push pushes it.
+        """
+        with self._lock:
+            changed = node_copy.unpushed_refs(self.chat.store, self._agreed)
+            moves = {ref: Move(*values) for ref, values in changed.items()}
+            assert self._agreed.lease is not None
+            holder = "" if release else self.node
+            self._move_lease(self._agreed.lease, moves, holder=holder)
+            if release:
+                self._ended.set()
+
+    def delete(self) -> None:
+        """Delete all refs of the chat on the server, so that it no longer exists.
+
+        Raises:
+            LeaseLostError: if another node has the lease.
+            ServerError: if the server cannot be reached.
+        """
+        with self._lock:
+            refs = self._agreed.refs
+            moves = {ref: Move(oid, None) for ref, oid in refs.items()}
+            # So that other nodes can tell a deleted chat from a server that has lost it, and keep their copies then.
+            moves[leases.GONE] = Move(None, refs[ABOUT])
+            self._push(self.chat.store, moves)
+            self._ended.set()
+
+    def _move_lease(
+        self,
+        last: Lease,
+        moves: Mapping[str, Move],
+        *,
+        holder: str,
+        store: GitStore | None = None,
+    ) -> None:
+        """Push moves together with the lease, which is ``last`` on the server."""
+        if self._is_lost:
+            raise self._lost()
+        store = store or self.chat.store
+        lease = last.moved(
+            node=holder, head=self.chat.store.head(), now=self.clock(), lease_s=self.lease_s
+        )
+        oid = write_stored(store, lease, lease.subject)
+        every = {**moves, REF: Move(self._agreed.refs.get(REF), oid)}
+        self._push(store, every)
+        refs = {ref: value for ref, value in self._agreed.refs.items() if ref not in every}
+        refs |= {ref: move.new for ref, move in every.items() if move.new is not None}
+        self._agreed = Agreed(refs=refs, lease=lease)
+        node_copy.write_agreed(self.chat.store.path, self._agreed)
+
+    def _push(self, store: GitStore, moves: Mapping[str, Move]) -> None:
+        """Push, until it is known whether the server has accepted."""
+        for number in range(_PUSHES):
+            try:
+                self.repository.push(store, moves)
+            except (PushRefusedError, ServerError) as error:
+                try:
+                    refs = self.repository.refs()
+                except ServerError:
+                    if number + 1 == _PUSHES:
+                        raise error from None
+                    self._ended.wait(_FIRST_POLL_S * 2**number)
+                    continue
+                # An answer can be lost after the server has accepted.  The lease has a random id, so no other push made
+                # this one.
+                if refs.get(REF) == moves[REF].new:
+                    return
+                if refs.get(REF) != moves[REF].old:
+                    self._is_lost = True
+                    raise self._lost() from None
+                if number + 1 == _PUSHES or isinstance(error, PushRefusedError):
+                    raise
+            else:
+                return
+
+    def _lost(self) -> LeaseLostError:
+        return LeaseLostError(
+            f"another node took over the chat {self.chat.id!r} before this node had pushed its work",
+            hint=f"the work is not lost: covalt-git chat status {self.chat.id} names its branch",
+        )
+
+    def save_lost(self, writer: Writer, *, refused: bool = False) -> None:
+        """Make the unpushed work of this node lost branches, follow the server, and push them.
+
+        If the server has ``refused`` the work for another reason than the lease, the lease is released.
+
+        Raises:
+            CovaltError: if the server cannot be reached; the next writer or reader of this node does it then.
+        """
+        refs = self.repository.refs()
+        if not node_copy.fetch(self.repository, self.chat.store, refs):
+            return
+        node_copy.update(writer, self.node, refs, refused=refused)
+        if refused:
+            self.push(release=True)
+        push_lost(self.chat, self.repository)
+
+    @contextlib.contextmanager
+    def renewed(self) -> Iterator[None]:
+        """Renew the lease in a thread while the block runs: a tool may run for longer than the lease."""
+        thread = threading.Thread(target=self._renew, name="lease", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+
+    def _renew(self) -> None:
+        pause = self.lease_s / 3
+        while not self._ended.wait(pause):
+            # A store is for one thread.
+            with self._lock, GitStore(self.chat.store.path, durable=False) as store:
+                if self._ended.is_set() or self._is_lost:
+                    return
+                last = self._agreed.lease
+                # A server that is away for a moment, or a lease that is lost: the push of the writer reports it.
+                with contextlib.suppress(CovaltError, OSError):
+                    if last is not None:
+                        self._move_lease(last, {}, holder=self.node, store=store)
+
+
+def push_lost(chat: ChatStore, repository: ChatRepository) -> None:
+    """Push lost branches that the server does not have; they are new refs, so this needs no lease."""
+    last = node_copy.agreed(chat.store.path) or Agreed()
+    # Commits that came from elsewhere must be listed as such first, and the list moves under the lease only.
+    if FOREIGN in node_copy.unpushed_refs(chat.store, last):
+        return
+    moves = {ref: Move(None, oid) for ref, oid in node_copy.unpushed_lost(chat.store, last).items()}
+    if not moves:
+        return
+    repository.push(chat.store, moves)
+    refs = last.refs | {ref: move.new for ref, move in moves.items() if move.new is not None}
+    node_copy.write_agreed(chat.store.path, Agreed(refs=refs, lease=last.lease))
