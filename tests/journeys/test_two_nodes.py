@@ -1,0 +1,83 @@
+"""Two machines with one project, whose chats are on a git server."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from covalt_git import CovaltError, open_project
+from covalt_git.names import new_id
+from covalt_git.project import Project
+from covalt_git.trust import NotTrustedError, trust_folder
+from tests.api_client import configure, make_project
+from tests.operations_client import Operations
+from tests.workspaces.nodes import LATER, on_files, taken
+
+WRITE = "app-builder:write_file"
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> tuple[Path, Path]:
+    """Two clones of a project, and a server with an empty list of chats."""
+    url, create = on_files(tmp_path / "server")
+    roots = tmp_path / "a", tmp_path / "b"
+    first = make_project(roots[0])
+    configure(first, f"storage: {{type: git, url: '{url}', create: {[*create]}}}")
+    shutil.copytree(first, roots[1], ignore=shutil.ignore_patterns("data"))
+    Operations(first)("migrate_storage", to="git")
+    return roots
+
+
+def test_a_team_calls_and_approves_on_any_node(nodes: tuple[Path, Path]) -> None:
+    a, b = nodes
+    with open_project(a) as first, open_project(b) as second:
+        first.create_chat("c1")
+        key, args = new_id(), {"path": "a.txt", "content": "1"}
+        written = first.chat("c1").call(WRITE, args, call_id=key)
+        # A client that repeats its request at another node gets the answer of the first one.
+        again = second.chat("c1").call(WRITE, args, call_id=key)
+        assert again.commit == written.commit
+
+        pending = first.chat("c1").call("app-builder:run_command", {"command": "touch b.txt"})
+        approved = second.approve(str(pending.execution_id))
+        assert (approved.status, approved.files_changed) == ("success", ("b.txt",))
+        assert first.chat("c1").log()[0].id == approved.commit
+        with pytest.raises(CovaltError) as refused:
+            first.approve(str(pending.execution_id))
+        assert refused.value.code == "already_settled"
+
+
+def test_status_names_the_work_of_a_node_that_was_replaced(nodes: tuple[Path, Path]) -> None:
+    a, b = (Project.open(root) for root in nodes)
+    a.chats.new("c1").close()
+    with a.chats.open("c1") as paused, b.chats.open("c1") as other:
+        writer, lease = taken(paused)
+        second, second_lease = taken(other, later=LATER)
+        other.workspace.mkdir(exist_ok=True)
+        (other.workspace / "b.txt").write_text("b")
+        second.commit_changes()
+        second_lease.push(release=True)
+        (paused.workspace / "a.txt").write_text("a")
+        head = writer.commit_changes()
+        with pytest.raises(CovaltError, match="took over"):
+            lease.push(release=True)
+        lease.save_lost(writer)
+    on_b = Operations(nodes[1])
+    (lost,) = on_b("get_chat", chat_id="c1")["status"]["lost"]
+
+    assert (lost["branch"], lost["manifest_id"], lost["manifests"]) == ("main", head, 1)
+    on_b("create_branch", chat_id="c1", name="saved", from_manifest=lost["manifest_id"][:12])
+    assert on_b("get_chat", chat_id="c1")["status"]["lost"] == []
+    assert Operations(nodes[0])("get_workspace_files", chat_id="c1", manifest="saved")["files"]
+
+
+def test_nothing_is_sent_to_a_server_that_the_user_has_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: tuple[Path, Path]
+) -> None:
+    """A pull that names a server would otherwise send it every chat, and run its command."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    trust_folder(nodes[1])
+    shutil.rmtree(nodes[0] / "data")
+    with pytest.raises(NotTrustedError, match="store the chats on"):
+        Project.open(nodes[0]).chats.new("c9")
+    assert not (tmp_path / "server" / "c9.git").exists()
