@@ -33,9 +33,10 @@ _OPTIONS = (
     # Packs, not loose objects: each costs a file.
     *("-c", "fetch.unpackLimit=1", "-c", "fetch.fsckObjects=true", "-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false", "-c", "push.gpgSign=false", "-c", "push.followTags=false"),
+    *("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60"),
 )
-_STALLED = ("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60")
-_PREFIXES = ("refs/heads/", "refs/covalt/")
+_BRANCHES = "refs/heads/"
+_PREFIXES = (_BRANCHES, "refs/covalt/")
 _REJECTED = re.compile(r"^!\t[^\t]*:([^\t]+)\t(.*)$", re.MULTILINE)
 _NO_TREE = {
     "sha1": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
@@ -146,7 +147,8 @@ class ServerRepository:
         store.flush()
         refs: dict[str, str] = {}
         head = None
-        if any(move.new is None or move.old is None for move in moves.values()):
+        # Only branches can be at such a commit; the lookup costs a request.
+        if any(ref.startswith(_BRANCHES) and None in move for ref, move in moves.items()):
             refs, head = self._refs()
         options, specs = [], []
         for ref, (old, new) in moves.items():
@@ -192,7 +194,9 @@ class ServerRepository:
         self, command: str, *arguments: str, store: GitStore | None = None, text: str = ""
     ) -> str:
         place = () if store is None else (f"--git-dir={store.path}",)
-        argv = ["git", *place, *_OPTIONS, *_STALLED, command, *arguments]
+        # With version 2 of git's protocol, the list of refs needs a second request.
+        version = ("-c", f"protocol.version={0 if command == 'ls-remote' else 2}")
+        argv = ["git", *place, *_OPTIONS, *version, command, *arguments]
         try:
             outcome = programs.run(
                 argv,

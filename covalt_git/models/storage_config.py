@@ -59,7 +59,7 @@ def _check_password(text: str) -> str:
     if len(pieces) != 1 or not isinstance(pieces[0], Reference) or pieces[0].default is not None:
         raise refusal(
             "the password must be the name of a secret, because covalt.yaml is in git",
-            "write ${GIT_TOKEN}, and store the value: covalt-git secret list shows where",
+            "write ${GIT_TOKEN}, and set it in the environment or in secrets.env",
         )
     return text
 

@@ -10,7 +10,9 @@ The functions here have no I/O; ``tests/workspaces/test_lease_model.py`` checks 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from covalt_git import timestamps
 from covalt_git.models.base import Int, One, StrictModel
@@ -46,7 +48,7 @@ class Lease(StrictModel):
     node: str = ""
     session: str
     expires_at: str
-    head: str
+    head: Annotated[str, Field(pattern=r"^refs/heads/[^\s~^:?*\[\\]+$")]
 
     @property
     def subject(self) -> str:

@@ -113,6 +113,8 @@ class Chats:
             return False
         with self.creating(shared.object_format(refs)) as store:
             shared.fill(store, chat_id, refs)
+            if self.config.durability == "full":
+                fsync_tree(store.path.parent)
             with file_lock.held(self.folder):
                 if not _is_chat(self.folder / chat_id):  # another process was faster
                     self._rename(store.path.parent, self.folder / chat_id)

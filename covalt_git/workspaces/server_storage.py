@@ -69,7 +69,7 @@ class ServerStorage:
         if value is None:
             raise CovaltError(
                 f"the secret {name} of storage.password in covalt.yaml is not set",
-                hint=f"covalt-git secret check {name}",
+                hint=f"export {name}=..., or write it into secrets.env",
             )
         return value
 

@@ -26,6 +26,7 @@ NAMES = (
     "rules",
     "authority_diff",
     "policy_machine",
+    "leases",
 )
 _WITH_ROWS = "servers"
 """The test whose name may be followed by those of rows of its table, which are then run alone."""
