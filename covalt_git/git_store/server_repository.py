@@ -98,7 +98,7 @@ class ServerRepository:
     def refs(self) -> dict[str, str]:
         """Return the branches and the refs below ``refs/covalt/``, with their object ids.
 
-        Servers add refs of their own, such as ``refs/pull/``, which are nothing of a chat.
+        Servers add refs of their own, such as ``refs/pull/``, which no chat has.
 
         Raises:
             ServerError: if the repository does not exist, or the server cannot be reached.
@@ -111,7 +111,7 @@ class ServerRepository:
         }
 
     def _refs(self) -> tuple[dict[str, str], str | None]:
-        """Return all refs, and the one that HEAD names."""
+        """Return all refs, and the branch in HEAD."""
         output = self._git("ls-remote", "--symref", "--", self.url)
         refs: dict[str, str] = {}
         head = None

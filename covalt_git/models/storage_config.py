@@ -25,7 +25,7 @@ def _check_url(url: str) -> str:
         why = f"the URL must begin with {', '.join(f'{scheme}://' for scheme in _SCHEMES)}"
     elif parts.password is not None or (parts.username is not None and parts.scheme != "ssh"):
         why = "the URL must not contain a user or a password"
-        hint = "write username: NAME and password: ${SECRET} beside it"
+        hint = "add the keys username: NAME and password: ${SECRET}"
     # `ssh -oProxyCommand=...` would be an option of ssh.
     elif (parts.hostname or "").startswith("-") or (parts.username or "").startswith("-"):
         why = "the URL has no valid host"

@@ -39,7 +39,7 @@ class StorageChecked(Result):
 
 
 class MigrateStorage(Request):
-    """Request: where all chats are to be stored."""
+    """Request: the storage to which all chats move."""
 
     to: Literal["git", "local"]
 
@@ -87,7 +87,7 @@ def migrate_storage(context: Context, request: MigrateStorage) -> StorageMigrate
             storage.prepare(store)
     migrate = migration.to_server if request.to == "git" else migration.to_this_machine
     rows = []
-    for chat_id in chats.ids_here() if request.to == "git" else chats.ids():
+    for chat_id in chats.ids_in_folder() if request.to == "git" else chats.ids():
         error = hint = ""
         outcome: Literal["migrated", "already there", "failed"] = "failed"
         try:

@@ -158,7 +158,7 @@ class LeaseHolder:
         with self._lock:
             refs = self._agreed.refs
             moves = {ref: Move(oid, None) for ref, oid in refs.items()}
-            # So that other nodes can tell a deleted chat from a server that has lost it, and keep their copies then.
+            # Without it, a deleted chat would look like a chat that the server has lost, whose copies stay.
             moves[leases.GONE] = Move(None, refs[ABOUT])
             self._push(self.chat.store, moves)
             self._ended.set()

@@ -35,7 +35,7 @@ Migrated = Literal["migrated", "already there"]
 
 
 class NotMigratedError(CovaltError):
-    """A chat was not migrated, and nothing of it has changed."""
+    """A chat was not migrated, and is unchanged."""
 
     code = "not_migrated"
     http_status = 409

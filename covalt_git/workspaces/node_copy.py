@@ -58,13 +58,13 @@ def agreed(store: Path) -> Agreed | None:
         return Agreed.model_validate_json((store / COPY).read_bytes())
     except FileNotFoundError:
         return None
-    except ValidationError:  # another version wrote it; then each difference is looked at
+    except ValidationError:  # another version wrote it; then all refs are compared
         return Agreed()
 
 
 def write_agreed(store: Path, state: Agreed) -> None:
     """Note what a copy agreed on with the server."""
-    # Without an fsync: an older state only has the next update look at refs that are equal.
+    # Without an fsync: an older state costs the next update a comparison of equal refs.
     atomic_write.replace(store / COPY, state.model_dump_json(exclude_none=True))
 
 
@@ -224,7 +224,7 @@ def copy_running_call(store: GitStore) -> None:
 
 
 def unpushed_refs(store: GitStore, last: Agreed) -> dict[str, tuple[str | None, str | None]]:
-    """Return the refs that differ from the server's, with their values there and here; lost work is pushed apart."""
+    """Return the refs that differ from the server's, with their values on the server and in the copy, except lost work."""
     own = own_refs(store)
     return {
         ref: (last.work.get(ref), own.get(ref))

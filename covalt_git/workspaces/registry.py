@@ -96,17 +96,17 @@ class Chats:
         """Return the ids of the chats, sorted."""
         return [name for name in sorted(self._names()) if self.has(name)]
 
-    def ids_here(self) -> list[str]:
+    def ids_in_folder(self) -> list[str]:
         """Return the ids of the chats that have a folder on this machine, whatever a git server has."""
         names = sorted(self._local_names())
         return [name for name in names if is_id(name) and _is_chat(self.folder / name)]
 
     def has(self, chat_id: str) -> bool:
         """Return whether there is a chat with that id."""
-        return is_id(chat_id) and self._is_here(chat_id) and self._is_visible(chat_id)
+        return is_id(chat_id) and self._is_in_folder(chat_id) and self._is_visible(chat_id)
 
-    def _is_here(self, chat_id: str) -> bool:
-        """Return whether a chat is in the folder; one that another node created is fetched into it."""
+    def _is_in_folder(self, chat_id: str) -> bool:
+        """Return whether a chat is in the folder, after fetching it if another node created it."""
         if _is_chat(self.folder / chat_id):
             return True
         if (shared := self._shared) is None or (refs := shared.refs_of(chat_id)) is None:
@@ -122,7 +122,7 @@ class Chats:
 
     @property
     def _shared(self) -> SharedChats | None:
-        """The chats on the git server; None if there is none."""
+        """The chats on the git server; None if the project has no server."""
         if self.config.git_storage is None:
             return None
         from covalt_git.workspaces.shared_chats import SharedChats  # noqa: PLC0415 - of few projects

@@ -116,7 +116,7 @@ def follow_server(chat: ChatStore) -> None:
     """
     repository = chat.storage.repository(chat.id)
     if repository is None:
-        # Its later commits may be on the server, and those that were added here would be lost work there.
+        # Later commits may be on the server, and commits that were added here would become lost work.
         if os.path.exists(f"{chat.store.path}/{COPY}"):  # noqa: PTH110 - of each chat that is opened
             raise CopyError(chat.id)
         return
