@@ -62,7 +62,8 @@ def to_server(chats: Chats, chat_id: str) -> Migrated:
             if _without_lease(present) != node_copy.own_refs(chat.store):
                 raise NotMigratedError(
                     f"the git server has another chat {chat_id!r}, or this one with other commits",
-                    hint=f"covalt-git chat export {chat_id} -o FILE; then import it with another id",
+                    hint="to keep it: write storage: {type: local} into covalt.yaml, and"
+                    f" covalt-git chat export {chat_id} -o FILE; then import it with another id",
                 )
             node_copy.fetch(_repository(chat), chat.store, present)
             lease = node_copy.lease_of(chat.store, present)
@@ -107,7 +108,8 @@ def to_this_machine(chats: Chats, chat_id: str) -> Migrated:
             if _without_lease(present) != node_copy.own_refs(store):
                 raise NotMigratedError(
                     f"the chat {chat_id!r} on this machine differs from that on the git server",
-                    hint=f"covalt-git chat export {chat_id} -o FILE",
+                    hint="to keep it: write storage: {type: local} into covalt.yaml, and"
+                    f" covalt-git chat export {chat_id} -o FILE",
                 )
             # An earlier migration ended after it had verified the chat.
             lease = node_copy.lease_of(store, present)

@@ -118,7 +118,11 @@ def update(writer: Writer, node: str, refs: Mapping[str, str], *, refused: bool 
             if own.get(ref) not in {last.work.get(ref), theirs.get(ref)}
         }
         counter = 0 if last.lease is None else last.lease.counter
-        _follow(writer, f"{node}-{counter}", own, theirs, unpushed, lease)
+        # Without what was on the server, and was removed there.
+        lost = {
+            ref: oid for ref, oid in own.items() if ref.startswith(LOST) and ref not in last.work
+        }
+        _follow(writer, f"{node}-{counter}", own, {**lost, **theirs}, unpushed, lease)
     write_agreed(store.path, Agreed(refs=dict(refs), lease=lease))
     copy_running_call(store)
 
@@ -148,7 +152,7 @@ def _follow(
             )
             own, unpushed = {**own, active: left}, unpushed | {active}
     saved = _save_lost(chat, name, own, theirs, unpushed)
-    theirs = {**{ref: oid for ref, oid in own.items() if ref.startswith(LOST)}, **theirs, **saved}
+    theirs = {**theirs, **saved}
     current = own_refs(store)
     # Deletions first: `a` cannot be a ref while `a/b` is one.
     for ref in sorted(current.keys() - theirs.keys()):
