@@ -226,7 +226,9 @@ class Chats:
 
     def finish_left(self) -> None:
         """Complete the unfinished work of killed processes in all chats; servers call this at their start."""
-        for chat_id in self.ids():
+        # A server has to start although the git server is away, and without fetching every chat.
+        ids = self.ids() if self._shared is None else self.ids_in_folder()
+        for chat_id in ids:
             # A chat may be damaged, or be deleted meanwhile.
             with contextlib.suppress(CovaltError), self.open(chat_id):
                 pass

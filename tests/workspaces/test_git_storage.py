@@ -265,6 +265,8 @@ def test_a_server_that_does_not_answer_leaves_the_work_for_the_next_push(tmp_pat
             head = writer.commit_changes()
     with pytest.raises(ServerError):
         lease.push()
+    # A server of ours starts without it.
+    a.finish_left()
     with listening(http_backend(tmp_path / "server")) as port:
         a = node(tmp_path, "a", f"http://127.0.0.1:{port}/{{chat_id}}.git", create)
         with a.open("c1") as chat:
