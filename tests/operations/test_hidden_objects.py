@@ -27,7 +27,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.gateway.mcp_server import RequestHandlers
 from covalt_git.gateway.service import Gateway
 from covalt_server.api import http
-from tests import tasks_client
+from tests import skill_requests, tasks_client
 from tests.api_client import BEARER, HOME, Api
 from tests.issuers import tokens
 from tests.mcp_client import TOOLSETS, talk
@@ -51,7 +51,8 @@ def shared(template: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempP
     """A copy of the project that nothing changes: each request is about something that the guest does not see."""
     folder = tmp_path_factory.mktemp("hidden") / "project"
     shutil.copytree(template[0], folder, symlinks=True)
-    shutil.copytree(TOOLSETS / "guide", folder / "toolsets/guide")
+    for toolset in ("guide", "handbook"):
+        shutil.copytree(TOOLSETS / toolset, folder / "toolsets" / toolset)
     return folder
 
 
@@ -286,7 +287,7 @@ async def listed(request: Awaitable[Any]) -> str:
     return (await request).model_dump_json()  # type: ignore[no-any-return]
 
 
-async def task_answer(request: Awaitable[Any]) -> str:
+async def answer_of(request: Awaitable[Any]) -> str:
     return json.dumps(await request)
 
 
@@ -304,9 +305,14 @@ METHODS: dict[str, Callable[[Client, str], Awaitable[str]] | None] = {
             {"name": "name", "value": ""},
         )
     ),
-    "tasks/get": lambda client, name: task_answer(tasks_client.get(client, name)),
-    "tasks/update": lambda client, name: task_answer(tasks_client.update(client, name, key={})),
-    "tasks/cancel": lambda client, name: task_answer(tasks_client.cancel(client, name)),
+    "tasks/get": lambda client, name: answer_of(tasks_client.get(client, name)),
+    "tasks/update": lambda client, name: answer_of(tasks_client.update(client, name, key={})),
+    "tasks/cancel": lambda client, name: answer_of(tasks_client.cancel(client, name)),
+    "skills/list": lambda client, _: answer_of(skill_requests.list_skills(client)),
+    "skills/get": lambda client, name: answer_of(skill_requests.get_skill(client, name)),
+    "resources/directory/read": lambda client, name: answer_of(
+        skill_requests.read_directory(client, name)
+    ),
     "resources/subscribe": None,
     "resources/unsubscribe": None,
     "subscriptions/listen": None,
@@ -320,6 +326,8 @@ OBJECTS = [
     ("app-builder:write_file", "app-builder:write_filx"),
     ("guide.explain", "guide.explaix"),
     ("c1.{call}", "c1.{no_call}"),
+    ("skill://handbook/review-code/SKILL.md", "skill://handbook/review-codx/SKILL.md"),
+    ("skill://handbook/review-code", "skill://handbook/review-codx"),
     ("guide://all", "guide://alx"),
     ("guide://chapters/one", "guide://chapterx/one"),
     ("guide://chapters/{name}", "guide://chapterx/{name}"),
@@ -354,7 +362,7 @@ def test_a_method_of_mcp_answers_about_a_hidden_object_as_about_an_unknown_one(
                     except MCPError as error:
                         answers.append(f"{error.error}")
                 if "list" in method:
-                    if NAMES.search(answers[0]) or "guide.explain" in answers[0]:
+                    if NAMES.search(answers[0]) or re.search("guide|handbook", answers[0]):
                         naming.append((method, answers[0]))
                 elif without_ids(answers[0], hidden, unknown) != without_ids(
                     answers[1], hidden, unknown
