@@ -78,6 +78,14 @@ def test_a_page_that_no_index_page_lists_is_refused(tmp_path: Path) -> None:
     assert unlisted(tmp_path) == {"how-to/other.md"}
 
 
+def test_a_marker_in_code_is_not_replaced() -> None:
+    in_code = "# Page\n\nA comment `<!-- generated: sdk -->`.\n\n```\n<!-- generated: sdk -->\n```\n"
+
+    assert pages.generated(in_code) == in_code
+    replaced = pages.generated(f"{in_code}\n<!-- generated: sdk -->\n\nThe rest.\n")
+    assert replaced.startswith(f"{in_code}\n") and not replaced.endswith("The rest.\n")
+
+
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     elsewhere = []
     for page in site.rglob("*.html"):

@@ -6,6 +6,8 @@ A document on GitHub is complete without these additions:
 - ``<!-- page: README.md -->`` is replaced, with the whole page, by that file of the repository's root.
 - ``<!-- generated: commands -->`` is replaced, with the rest of the page, by Markdown that a function of
   :data:`GENERATORS` writes from code.
+
+Both are markers only if they are alone on their line and outside of code.
 """
 
 from __future__ import annotations
@@ -33,8 +35,7 @@ GENERATORS: Final[dict[str, Callable[[], str]]] = {
     "sdk": python_pages.sdk_text,
 }
 
-_PAGE = re.compile(r"<!-- page: (\S+) -->")
-_GENERATED = re.compile(r"(?s)<!-- generated: (\S+) -->.*")
+_MARKER = re.compile(r"(?m)^<!-- (page|generated): (\S+) -->$")
 _FENCED = re.compile(r"(?ms)^( *)(```+).*?^\1\2[^\n]*$|`[^`\n]+`")
 _LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _LISTED = re.compile(r"(?m)^(?:- |\| )\[([^\]]+)\]\((?![a-z]+:|#)([^)#\s]+\.md)\)")
@@ -51,10 +52,25 @@ def other_texts() -> dict[str, str]:
     """Return the page of the site for each file of the repository's root that has a page."""
     texts = {}
     for page in sorted(DOCS.rglob("*.md")):
-        match = _PAGE.search(page.read_text(encoding="utf-8"))
+        match = marker(page.read_text(encoding="utf-8"), "page")
         if match:
-            texts[match[1]] = page.relative_to(DOCS).as_posix()
+            texts[match[2]] = page.relative_to(DOCS).as_posix()
     return texts
+
+
+def marker(text: str, kind: str) -> re.Match[str] | None:
+    """Return the first marker of a kind, ``page`` or ``generated``, whose second group is its name."""
+    code = [block.span() for block in _FENCED.finditer(text)]
+    for match in _MARKER.finditer(text):
+        if match[1] == kind and not any(start < match.start() < end for start, end in code):
+            return match
+    return None
+
+
+def generated(text: str) -> str:
+    """Return a page with the text that its marker names in place of the marker and of the rest."""
+    match = marker(text, "generated")
+    return text[: match.start()] + GENERATORS[match[2]]() if match else text
 
 
 def listed(text: str) -> list[tuple[str, str]]:
@@ -66,23 +82,23 @@ def _generated_pages() -> Iterator[str]:
     # They depend on code, whose files Sphinx does not compare.
     for page in DOCS.rglob("*.md"):
         text = page.read_text(encoding="utf-8")
-        if _GENERATED.search(text) or _PAGE.search(text):
+        if marker(text, "generated") or marker(text, "page"):
             yield page.relative_to(DOCS).with_suffix("").as_posix()
 
 
 def _add(app: Sphinx, name: str, source: list[str]) -> None:  # noqa: ARG001 - Sphinx's signature
     text, page = source[0], DOCS / f"{name}.md"
-    match = _PAGE.search(text)
+    match = marker(text, "page")
     if match:
-        text = (ROOT / match[1]).read_text(encoding="utf-8")
-    text = _moved_links(text, (ROOT / match[1] if match else page).parent, page.parent)
+        text = (ROOT / match[2]).read_text(encoding="utf-8")
+    text = _moved_links(text, (ROOT / match[2] if match else page).parent, page.parent)
     if page.name == "index.md":
         entries = "\n".join(f"{title} <{path.removesuffix('.md')}>" for title, path in listed(text))
         # Without a depth, Sphinx copies the headings of all pages for the navigation of each page.
         tree = f"```{{toctree}}\n:hidden:\n:titlesonly:\n:maxdepth: 1\n\n{entries}\n```\n"
         title, _, rest = text.partition("\n")
         text = f"{title}\n\n{tree}\n{rest}"
-    source[0] = _GENERATED.sub(lambda generated: GENERATORS[generated[1]](), text)
+    source[0] = generated(text)
 
 
 def _moved_links(text: str, old: Path, new: Path) -> str:
