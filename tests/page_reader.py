@@ -4,7 +4,8 @@ A page is run from top to bottom:
 
 - A line ``$ command`` of a ``console`` block is run in the folder of the previous command.  ``covalt-git`` runs at a
   terminal, and gets the answers to its prompts from the page.  The lines below it are what the command prints.
-- A block ``yaml path`` (or another language and a path) is written to this file.
+- A block ``yaml path`` (or another language and a path) is written to this file, ``yaml path+`` to its end, and
+  ``yaml path+key`` to the line below a key of its first level.
 - A block ``python`` without a path is executed.
 - A block ``text agent`` is what the reader asks an agent, which is a function of the test.
 
@@ -125,16 +126,23 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.command.interrupt()
-            server.end()
+        self.stops_servers()
 
     def reads_after_the_first_page(self) -> None:
         """Create the project that the first page of docs/start creates."""
         Terminal("init", "demo", cwd=self.home, env=self.env).end()
 
+    def stops_servers(self) -> None:
+        """Stop the servers that a page has started."""
+        while self._servers:
+            server = self._servers.pop()
+            server.command.interrupt()
+            server.end()
+        self.url = ""
+
     def performs(self, page: Path, *, until: str | None = None) -> None:
         """Perform a page, or its part before a text; collect the commands that fail, and what they print otherwise than the page shows."""
+        self.stops_servers()
         names: dict[str, object] = {}
         self._place = 0
         self.text = page.read_text(encoding="utf-8")
@@ -143,14 +151,24 @@ class Reader:
                 assert self.agent is not None
                 self.agent(self, text)
             elif file:
-                path = self.folder / file
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(_replaced(text, self.hosts), encoding="utf-8")
+                self._writes(file, _replaced(text, self.hosts))
             elif language == "console":
                 for command, expected in steps(text):
                     self._types(command, expected)
             elif language == "python":
                 exec(text, names)
+
+    def _writes(self, file: str, text: str) -> None:
+        name, adds, key = file.partition("+")
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if adds:
+            old = path.read_text(encoding="utf-8")
+            place = re.search(rf"(?m)^{key}:\n", old) if key else None
+            assert place or not key, f"{name} has no key {key}"
+            end = place.end() if place else len(old)
+            text = old[:end] + text + old[end:]
+        path.write_text(text, encoding="utf-8")
 
     def _types(self, command: str, expected: list[str]) -> None:
         self._place = max(self._place, self.text.find(f"$ {command}\n", self._place))
@@ -235,6 +253,9 @@ class Reader:
         self._place += 1
         for name, shown_id in ids.items():
             self._ids[shown_id] = match[name]
+            same = [other for other, own in self._ids.items() if own == match[name]]
+            if len(same) > 1:
+                self.differences.append(f"$ {command}\n--- ids of the page for the same\n{same}\n")
 
     def _replaces(self, command: str, shown: str, printed: str) -> None:
         for own_id, own in self._ids.items():

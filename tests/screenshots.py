@@ -1,5 +1,7 @@
 """Pictures of the README and of docs/start: ``make screenshots`` writes ``docs/pictures/*.png``.
 
+``python -m tests.screenshots approval`` writes only ``start-approval.png``.
+
 Those of docs/start show what a reader sees at their place: the page is performed up to the picture.
 """
 
@@ -19,7 +21,7 @@ from tests.command import Terminal
 from tests.journeys.tip_calculator import CHAT, TipCalculator
 from tests.operations_client import Operations
 from tests.page_reader import Reader
-from tests.test_pages import agent
+from tests.test_pages import START, agent
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
@@ -38,12 +40,17 @@ LINKS = {"own-tool": "Page of the call", "approval": "write_file"}
 """What a browser clicks there."""
 
 
-def main() -> None:
-    """Write all pictures."""
+HEIGHTS = {"first-chat": 640, "approval": 840}
+"""Heights of pictures that are cut at a wrong place at the height of the others."""
+
+
+def main(*names: str) -> None:
+    """Write all pictures, or those of docs/start with these names."""
     PICTURES.mkdir(exist_ok=True)
-    write_pictures_of_the_readme()
+    if not names:
+        write_pictures_of_the_readme()
     with sync_playwright() as driver, launched(driver) as chromium:
-        for name in STEPS:
+        for name in names or STEPS:
             with TemporaryDirectory() as folder:
                 write_step(name, Path(folder), chromium)
 
@@ -60,8 +67,8 @@ def write_step(name: str, folder: Path, chromium: Browser) -> None:
     home = folder / "home"
     home.mkdir()
     with ThreadPoolExecutor(1) as thread, Reader(home, partial(in_thread, thread)) as reader:
-        if page_name != "install":
-            reader.reads_after_the_first_page()
+        for earlier in START[: START.index(page_name)]:
+            reader.performs(ROOT / f"docs/start/{earlier}.md")
         reader.performs(ROOT / f"docs/start/{page_name}.md", until=picture)
         if name == "review":
             summary = reader.folder / "summary.md"
@@ -71,7 +78,8 @@ def write_step(name: str, folder: Path, chromium: Browser) -> None:
                 Terminal(*command.split(), cwd=reader.folder, env=reader.env).end()
         if not reader.url:
             reader.serves()
-        page = chromium.new_page(viewport={"width": 1000, "height": 620}, color_scheme="light")
+        height = HEIGHTS.get(name, 620)
+        page = chromium.new_page(viewport={"width": 1000, "height": height}, color_scheme="light")
         page.goto(reader.url)
         page.goto(re.sub(r"(:\d+)/.*", rf"\1{path}", reader.url))
         if name in LINKS:
@@ -79,7 +87,7 @@ def write_step(name: str, folder: Path, chromium: Browser) -> None:
         page.wait_for_load_state("load")
         page.evaluate(DRAWN)
         page.evaluate("scrollTo(0, 0)")
-        clip: FloatRect = {"x": 0, "y": 0, "width": 1000, "height": 620}
+        clip: FloatRect = {"x": 0, "y": 0, "width": 1000, "height": height}
         if name == "review":  # as in a pull request, without the page of the file
             clip = {"x": 0, "y": 200, "width": 640, "height": 190}
         page.screenshot(path=PICTURES / picture, clip=clip)
@@ -135,4 +143,4 @@ def take(page: Page, name: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

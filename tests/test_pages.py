@@ -15,16 +15,15 @@ from tests.page_reader import Reader
 from tests.wsgi_server import listening
 
 DOCS = Path(__file__).parents[1] / "docs"
+START = ("install", "own-tool", "connect-your-agent", "go-back-and-merge", "review-in-ci")
+FAILURES_OF_START = {
+    "covalt-git call may expenses:totals --arg file=may.csv": 1,
+    "covalt-git chat merge trip idea": 1,
+    'git commit -qm "Change a key"': 1,
+    "covalt-git authority diff main...HEAD": 3,
+    "covalt-git authority diff main...HEAD --format markdown > summary.md": 3,
+}
 PAGES: dict[str, dict[str, int]] = {
-    "start/install": {},
-    "start/own-tool": {"covalt-git call may expenses:totals --arg file=may.csv": 1},
-    "start/connect-your-agent": {},
-    "start/go-back-and-merge": {"covalt-git chat merge trip idea": 1},
-    "start/review-in-ci": {
-        'git commit -qm "Change a key"': 1,
-        "covalt-git authority diff main...HEAD": 3,
-        "covalt-git authority diff main...HEAD --format markdown > summary.md": 3,
-    },
     "how-to/back-up": {},
     "how-to/behind-tls": {},
     "how-to/http-tool-with-secret": {},
@@ -75,7 +74,7 @@ def agent(reader: Reader, request: str) -> None:
 
     first, *others = entries(reader)
     assert all(words[-4:] == first[-4:] for words in others)
-    anyio.run(work, first, ["--chat", "c1"] if "theme" in request else [], calls)
+    anyio.run(work, first, ["--chat", "c2"] if "theme" in request else [], calls)
 
 
 def issues(environ: dict[str, Any], start: Any) -> list[bytes]:
@@ -96,6 +95,21 @@ def hosts() -> Iterator[dict[str, str]]:
         }
 
 
+def test_the_start_pages_run_in_their_order_in_one_home(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    with Reader(home, agent) as reader:
+        for name in START:
+            page = DOCS / f"start/{name}.md"
+            reader.performs(page)
+            if pytestconfig.getoption("update_golden"):
+                page.write_text(reader.text, encoding="utf-8")
+    assert reader.codes == FAILURES_OF_START
+    assert "\n".join(reader.differences) == ""
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_runs_as_it_is_written(
     name: str, hosts: dict[str, str], tmp_path: Path, pytestconfig: pytest.Config
@@ -103,10 +117,8 @@ def test_a_page_runs_as_it_is_written(
     home, page = tmp_path / "home", DOCS / f"{name}.md"
     home.mkdir()
     with Reader(home, agent, hosts) as reader:
-        if name != "start/install":  # which creates it
-            reader.reads_after_the_first_page()
-            if name.startswith("how-to"):  # whose reader is in a project
-                reader.folder = home / "demo"
+        reader.reads_after_the_first_page()
+        reader.folder = home / "demo"
         reader.performs(page)
 
     if pytestconfig.getoption("update_golden"):

@@ -117,7 +117,7 @@ def test_a_question_is_answered_by_one_of_the_first_three_results(site: Path) ->
     )
     results = json.loads(answer.stdout)
 
-    assert len(results) == len(QUESTIONS) == 10
+    assert len(results) == len(QUESTIONS) >= 18
     assert [
         (one["question"], found[:3])
         for one, found in zip(QUESTIONS, results, strict=True)

@@ -53,6 +53,7 @@ napoleon_use_ivar = True
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = [("tables.js", {"defer": "defer"})]
 html_search_scorer = str(Path(__file__).with_name("search.js"))
 html_copy_source = False
 html_show_sourcelink = False

@@ -70,11 +70,13 @@ const rankedPages = (searchTerms, excludedTerms) => {
   }
   const headings = bestHeadings(rarity);
   const excluded = new Set([...excludedTerms].flatMap((word) => [...pagesWith(word).keys()]));
+  const counts = docnames.map((_, file) => [...found.values()].filter((files) => files.has(file)).length);
+  // A question may have one word that its answer lacks.  If no page has so many words, the pages with the most count.
+  const least = Math.min(searchTerms.size - (searchTerms.size > 2 ? 1 : 0), Math.max(...counts));
   const results = [];
   docnames.forEach((name, file) => {
     const words = [...found].filter(([, files]) => files.has(file));
-    // A question may have one word that its answer lacks.
-    if (!words.length || words.length < searchTerms.size - (searchTerms.size > 2 ? 1 : 0) || excluded.has(file)) return;
+    if (!words.length || words.length < least || excluded.has(file)) return;
     const norm = BM25.k * (1 - BM25.b + (BM25.b * lengths[file]) / average);
     let score = 0;
     for (const [word, files] of words) score += (rarity.get(word) * files.get(file) * (BM25.k + 1)) / (1 + norm);
