@@ -79,7 +79,9 @@ def test_a_page_that_no_index_page_lists_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_marker_in_code_is_not_replaced() -> None:
-    in_code = "# Page\n\nA comment `<!-- generated: sdk -->`.\n\n```\n<!-- generated: sdk -->\n```\n"
+    in_code = (
+        "# Page\n\nA comment `<!-- generated: sdk -->`.\n\n```\n<!-- generated: sdk -->\n```\n"
+    )
 
     assert pages.generated(in_code) == in_code
     replaced = pages.generated(f"{in_code}\n<!-- generated: sdk -->\n\nThe rest.\n")

@@ -44,6 +44,20 @@ def test_a_conversation_shows_the_app_of_its_branch_and_follows_it(
     expect(app(page).locator("h1")).to_have_text("Other")
 
 
+def test_a_conversation_has_the_whole_width_without_a_pane_beside_it(
+    page: Page, served: Live, api: Api
+) -> None:
+    api.write("report.md", "# Report\n")
+    page.set_viewport_size({"width": 1000, "height": 640})
+    page.goto(f"{served.url}/chats/c1")
+    expect(page.get_by_role("link", name="Changed files")).to_be_visible()
+
+    head, content = page.locator(".chat-head").bounding_box(), page.locator("main").bounding_box()
+    assert head is not None
+    assert content is not None
+    assert head["width"] > content["width"] * 0.9
+
+
 def test_a_wide_app_is_scaled_into_its_pane(page: Page, served: Live, api: Api) -> None:
     api.write("index.html", "<p id='w'></p><script>w.textContent = innerWidth</script>")
     page.set_viewport_size(WIDE)
