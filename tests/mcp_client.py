@@ -70,11 +70,13 @@ def talk(
     callbacks: Mapping[str, Any] | None = None,
     apps: bool = False,
     extensions: Any = None,
+    only_client: str | None = "here",
     **options: Any,
 ) -> Result:
     """Return what ``say`` returns, which talks to a server in this process that has no other client.
 
     ``callbacks`` answer elicitation requests and the like.  With ``apps``, the client is a host of MCP Apps.
+    Without ``only_client``, the server does not know that it has no other client, as over HTTP.
     """
     if apps:
         extensions = [advertise(EXTENSION_ID, {"mimeTypes": [APP_MIME_TYPE]})]
@@ -82,7 +84,7 @@ def talk(
     async def main() -> Result:
         only = None if chat is None else Project.open(root).chats.one(chat)
         gateway = Gateway(root, role, only=only, **options)
-        server = RequestHandlers(gateway, only_client="here").server()
+        server = RequestHandlers(gateway, only_client=only_client).server()
         async with Client(
             server,
             mode=version,

@@ -352,6 +352,11 @@ KINDS: dict[str, Kind] = {
     "confirmation": Kind(
         "{value}", "", judge=_confirmation, added="narrowing", show=shown_confirmation
     ),
+    "page_call": Kind(
+        "shows a page that may call {item}",
+        "shows no page that may call {item}",
+        within=tools_within,
+    ),
     "limit": Kind(
         "{item} is {value}", "", judge=_more, show=lambda value: shown(value["effective"])
     ),

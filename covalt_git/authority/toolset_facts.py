@@ -21,7 +21,8 @@ from covalt_git.authority.tool_facts import (
     tool_facts,
 )
 from covalt_git.json_values import canonical_json
-from covalt_git.manifests.override_keys import override_key
+from covalt_git.manifests.override_keys import overridden_tool, override_key
+from covalt_git.manifests.page_calls import page_call_patterns
 from covalt_git.manifests.skills import skill_path
 from covalt_git.manifests.stored_schemas import schema_file
 from covalt_git.models.sources.tool_lock import LockedFile
@@ -82,6 +83,7 @@ def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
             # A declared schema says what calls accept, whatever the function accepts besides.
             unread = {} if source is None or tool.schema_is_declared else source.unread_digests
             yield from tool_facts(tool, config, _tool_places(toolset, tool), unread)
+    yield from _page_facts(toolset, manifest)
     yield from _server_facts(toolset, manifest)
     yield from _lock_facts(toolset, config)
     yield from _offer_facts(toolset)
@@ -255,6 +257,28 @@ def _override_place(toolset: Toolset, manifest: ToolsetManifest, tool_id: str) -
         if override_key(manifest.id, override.tool_id) == tool_id
     )
     return _manifest_place(toolset, "tool_overrides", at, "requires_confirmation")
+
+
+def _page_facts(toolset: Toolset, manifest: ToolsetManifest) -> Iterator[Fact]:
+    """Yield what the page of each tool's results may call."""
+    for tool in tools_of(toolset):
+        patterns = page_call_patterns(tool)
+        place = _calls_place(toolset, manifest, tool) if patterns else Place("")
+        for pattern in patterns:
+            yield Fact(tool.tool_id, "page_call", pattern, None, place)
+
+
+def _calls_place(toolset: Toolset, manifest: ToolsetManifest, tool: Tool) -> Place:
+    """Return the place of the calls of a tool's page: in the state file, the overrides or the declaration."""
+    local = toolset.state.overrides.get(tool.name_in_state)
+    if local is not None and local.renderer_config is not None:
+        return _state_place(toolset, "overrides", tool.name_in_state, "renderer_config", "calls")
+    for position, override in enumerate(manifest.tool_overrides):
+        overridden = overridden_tool(manifest.id, override.tool_id, toolset.state)
+        if overridden == tool.tool_id and override.renderer_config is not None:
+            return _manifest_place(toolset, "tool_overrides", position, "renderer_config", "calls")
+    position = next(at for at, other in enumerate(manifest.tools) if other.id == tool.id.name)
+    return _manifest_place(toolset, "tools", position, "renderer", "calls")
 
 
 def _server_facts(toolset: Toolset, manifest: ToolsetManifest) -> Iterator[Fact]:

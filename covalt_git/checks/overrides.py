@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.checks.expressions import check_expressions
+from covalt_git.checks.page_calls import check_page_calls
 from covalt_git.errors import Problem, nearest_name
 from covalt_git.manifests.override_keys import override_key
 from covalt_git.manifests.reading import Reading, part_problems
@@ -57,6 +58,8 @@ def check_overrides(
         declared = tools.get(target)
         default = declared.renderer.type if declared and declared.renderer else None
         yield from _check_override(here, override, default, declared, files, sources)
+        config = here.below("renderer_config")
+        yield from check_page_calls(config, override.renderer_config, manifest)
 
 
 def check_local_overrides(
@@ -81,6 +84,10 @@ def check_local_overrides(
     }
     for name, override in reading.value.overrides.items():
         here = reading.below("overrides", name)
+        config = here.below("renderer_config")
+        yield from check_page_calls(
+            config, override.renderer_config, manifest, reading.value.aliases.values()
+        )
         if name in of_servers:
             renderer = of_servers[name].renderer
             default = renderer.type if renderer else None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.checks.http_requests import check_http
 from covalt_git.checks.module_names import PROVIDED
 from covalt_git.checks.overrides import check_config, check_named_file, check_overrides
+from covalt_git.checks.page_calls import check_page_calls
 from covalt_git.checks.parameters import check_parameters
 from covalt_git.checks.prompts import check_prompts
 from covalt_git.checks.references import check_references
@@ -296,6 +297,7 @@ def _check_tools(
             hint = f"move it to the list tool_overrides: - {override}"
             yield here.warning(codes.LEGACY_KEY, (), message, hint=hint, key=True)
             yield from check_config(here, kind, config, tool, files, sources)
+            yield from check_page_calls(here, config, reading.valid)
 
 
 def _check_schemas(places: Mapping[str, Reading[Any]], tool: ToolDeclaration) -> Iterator[Problem]:

@@ -4,22 +4,28 @@
 // its document has loaded.  So the host loads this script.  It waits for the result, and then shows the page
 // in a frame, with its data injected as by our own server.  The frame isolates the page, whatever the host
 // does: it has the CSP of this document, which forbids navigation to other sites, and an opaque origin.  It
-// cannot send messages to the host, which only accepts those of this window.
+// cannot send messages to the host, which only accepts those of this window.  So its calls of tools pass through
+// this script, which only forwards those of tools that the result names in PAGE_CALLS.
 "use strict";
 (() => {
   const VERSION = "2026-01-26";
   const PLAN = "covalt-git/render_plan";
+  const PAGE_CALLS = "covalt-git/page_calls";
   const INITIALIZE = 1;
   const UNKNOWN_METHOD = -32601;
   const host = window.parent;
   const page = JSON.parse(document.getElementById("page").textContent);
   const status = document.getElementById("status");
   const theming = {};
+  const openCalls = new Map(); // the page's number of each call, by the id of the request
+  let lastRequest = INITIALIZE;
+  let forwardsCalls = false; // whether the host says that it does
+  let callable = {};
   let frame = null;
 
   // ---- the host ------------------------------------------------------------------------------
 
-  // The host's origin is unknown, and the messages only contain sizes.
+  // The host's origin is unknown.  The messages contain sizes, and calls that a page in another host could make too.
   const send = (message) => host.postMessage({ jsonrpc: "2.0", ...message }, "*");
 
   const requests = {
@@ -34,11 +40,14 @@
   };
 
   function receive({ data, source }) {
-    if (frame !== null && source === frame.contentWindow) return fit(data);
+    if (frame !== null && source === frame.contentWindow) {
+      return typeof data === "number" ? fit(data) : callTool(data ?? {});
+    }
     if (source !== host || data?.jsonrpc !== "2.0") return;
     const { id, method, params } = data;
     if (method === undefined) {
       if (id === INITIALIZE) initialized(data);
+      else answerCall(data);
     } else if (id === undefined) {
       if (Object.hasOwn(notifications, method)) notifications[method](params ?? {});
     } else if (Object.hasOwn(requests, method)) {
@@ -50,9 +59,38 @@
 
   function initialized({ result, error }) {
     if (!result) return showText(`The host rejected this page: ${error?.message ?? "no reason given"}`);
+    forwardsCalls = result.hostCapabilities?.serverTools !== undefined;
     adopt(result.hostContext ?? {});
     send({ method: "ui/notifications/initialized", params: {} });
     fit(status.getBoundingClientRect().bottom);
+  }
+
+  // ---- calls of the page ---------------------------------------------------------------------
+
+  function callTool({ call, tool, args }) {
+    const refuse = (error) => toPage({ answered: call, error });
+    if (typeof call !== "number") return;
+    if (typeof tool !== "string" || !Object.hasOwn(callable, tool)) {
+      return refuse(`this page may not call ${tool}: its renderer does not name it in calls`);
+    }
+    if (!forwardsCalls) return refuse("this host does not let pages call tools");
+    if (typeof args !== "object" || args === null || Array.isArray(args)) {
+      return refuse("the arguments must be an object");
+    }
+    const { name, arguments: fixed } = callable[tool];
+    openCalls.set(++lastRequest, call);
+    send({ id: lastRequest, method: "tools/call", params: { name, arguments: { ...args, ...fixed } } });
+  }
+
+  function answerCall({ id, result, error }) {
+    if (!openCalls.has(id)) return;
+    const call = openCalls.get(id);
+    openCalls.delete(id);
+    toPage(result ? { answered: call, result } : { answered: call, error: error?.message ?? "no reason given" });
+  }
+
+  function toPage(message) {
+    frame.contentWindow.postMessage(message, "*");
   }
 
   // ---- theme and size ------------------------------------------------------------------------
@@ -62,7 +100,7 @@
     if (styles?.variables) theming.variables = styles.variables;
     // A framed page prefers the color scheme of its frame.
     document.documentElement.style.colorScheme = theming.theme ?? "";
-    frame?.contentWindow.postMessage(theming, "*");
+    if (frame !== null) toPage(theming);
   }
 
   function fit(height) {
@@ -86,7 +124,9 @@
     const config = plan?.renderer === "html" && !plan.error ? plan.config : undefined;
     const [before, after] = page ?? ["", config?.content];
     if (!config || typeof after !== "string") return showText(plan?.error ?? textOf(result));
-    const start = `(${initFrame})(${literal(config.data ?? null)}, ${literal(theming)});`;
+    callable = result._meta[PAGE_CALLS] ?? {};
+    const mayCall = Object.keys(callable).length > 0;
+    const start = `(${initFrame})(${literal(config.data ?? null)}, ${literal(theming)}, ${mayCall});`;
     frame = document.createElement("iframe");
     frame.title = document.title;
     frame.sandbox = "allow-scripts";
@@ -108,10 +148,28 @@
   }
 
   // Runs in the frame before the page: injects its data and the host's theme, and reports its height.
-  function initFrame(data, theming) {
+  function initFrame(data, theming, mayCall) {
     const parent = window.parent;
     const root = document.documentElement;
+    const waiting = new Map();
+    let lastCall = 0;
     window.__TOOL_DATA__ = data;
+    if (mayCall) window.__CALL_TOOL__ = callTool;
+
+    function callTool(tool, args = {}) {
+      return new Promise((resolve, reject) => {
+        parent.postMessage({ call: ++lastCall, tool, args }, "*"); // raises an error for a value that is no data
+        waiting.set(lastCall, { resolve, reject });
+      });
+    }
+
+    function receive(message) {
+      if (message.answered === undefined) return adopt(message);
+      const { resolve, reject } = waiting.get(message.answered);
+      waiting.delete(message.answered);
+      if (message.result) resolve(message.result);
+      else reject(new Error(message.error));
+    }
 
     function adopt({ theme, variables }) {
       if (theme) root.dataset.theme = theme;
@@ -129,7 +187,7 @@
     }
 
     adopt(theming);
-    addEventListener("message", ({ data, source }) => source === parent && adopt(data));
+    addEventListener("message", ({ data, source }) => source === parent && receive(data));
     addEventListener("DOMContentLoaded", () => {
       const sizes = new ResizeObserver(measure);
       sizes.observe(root);

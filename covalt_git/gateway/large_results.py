@@ -70,6 +70,7 @@ class Delivery(NamedTuple):
         apps: whether it is a host of MCP Apps.
         schema: the output schema of the called tool, if it was listed with one.
         wraps: whether structured content is ``{"result": VALUE}``, as :func:`is_wrapped`.
+        names_chat: whether it names its chat in an argument, because it has no session.
     """
 
     structured: bool
@@ -78,6 +79,7 @@ class Delivery(NamedTuple):
     apps: bool = False
     schema: JsonObject | None = None
     wraps: bool = False
+    names_chat: bool = False
 
     def has_structured(self, value: Any) -> bool:
         """Return whether the client gets a value as structured content."""

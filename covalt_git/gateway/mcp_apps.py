@@ -7,6 +7,9 @@ shows the same pages::
     ui://data-lab                           a page whose text is in each result, in ``content``
 
 A host loads ``app_page.js`` with the page, which shows the page when its data arrives.
+
+A page can call the tools in ``calls`` of its renderer.  The host sends such a call as an ordinary call of its client,
+so the server checks it as one, and cannot know that a page made it.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from mcp.server.apps import APP_MIME_TYPE, EXTENSION_ID
 
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
+from covalt_git.gateway.tool_listing import CHAT_ARGUMENT, can_name_chat
+from covalt_git.manifests.page_calls import tools_of_page
 from covalt_git.render.csp import PAGE_POLICY
 from covalt_git.render.inject_data import escaped, split_page
 from covalt_git.render.targets import RefusedError, check_file
@@ -29,8 +34,9 @@ from covalt_git.templating.expressions import Values, interpolate
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.models.tool import Tool
     from covalt_git.project import Project
 
@@ -124,19 +130,47 @@ def page_uri(tool: Tool) -> str | None:
     return None
 
 
-def with_page(describe: Callable[[], types.Tool], tool: Tool | None = None) -> types.Tool:
-    """Return a tool as listed for hosts of Apps: with its page, and callable by the model only.
+def with_page(
+    describe: Callable[[], types.Tool], tool: Tool | None = None, *, for_pages: bool = False
+) -> types.Tool:
+    """Return a tool as listed for hosts of Apps: with its page, and with who may call it.
 
-    MCP Apps lets a page ask its host to call tools.  A page of a third-party toolset must not: its requests
-    are not the user's.  So all tools, with or without a page, are for the model only.
+    MCP Apps lets a page ask its host to call tools.  The requests of a page are not the user's, so a tool is for the
+    model only, unless ``for_pages``: the renderer of a page names it.
     """
     # See test_a_page_cannot_call_tools_through_the_host.
-    ui: dict[str, Any] = {"visibility": ["model"]}
+    ui: dict[str, Any] = {"visibility": ["model", "app"] if for_pages else ["model"]}
     uri = None if tool is None else page_uri(tool)
     if uri is not None:
         ui["resourceUri"] = uri
     described = describe()
     return described.model_copy(update={"meta": {**(described.meta or {}), "ui": ui}})
+
+
+def tools_of_pages(tools: Collection[Tool]) -> frozenset[str]:
+    """Return the ids of those of ``tools`` that the page of one of them may call."""
+    return frozenset(
+        other.tool_id
+        for tool in tools
+        if page_uri(tool) is not None
+        for other in tools_of_page(tool, tools)
+    )
+
+
+def page_calls(tool: Tool, tools: Mapping[str, Tool], chat_id: str | None) -> JsonObject:
+    """Return the tools that the page of a result may call: by their names in the toolset, how the client calls each.
+
+    ``tools`` are those that the client may call, by their names.  ``chat_id`` is the chat of the result, if the client
+    names its chat in an argument.
+    """
+    names = {other.tool_id: name for name, other in tools.items()}
+    calls: JsonObject = {}
+    for other in tools_of_page(tool, tools.values()):
+        call: JsonObject = {"name": names[other.tool_id]}
+        if chat_id is not None and can_name_chat(other.input_schema):
+            call["arguments"] = {CHAT_ARGUMENT: chat_id}
+        calls[other.name_in_state] = call
+    return calls
 
 
 def app_page(page: bytes | None, *, title: str) -> str:

@@ -259,9 +259,13 @@ class RequestHandlers:
         await self._notify_of_files(result)
         return result
 
-    @staticmethod
-    def _delivery(ctx: ServerRequestContext[None]) -> Delivery:
-        return Delivery(has_structured_content(ctx), is_modern(ctx), apps=client_supports_apps(ctx))
+    def _delivery(self, ctx: ServerRequestContext[None]) -> Delivery:
+        return Delivery(
+            has_structured_content(ctx),
+            is_modern(ctx),
+            apps=client_supports_apps(ctx),
+            names_chat=self._is_stateless(ctx),
+        )
 
     async def _list_resources(
         self, ctx: ServerRequestContext[None], params: types.PaginatedRequestParams | None

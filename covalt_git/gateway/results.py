@@ -40,6 +40,9 @@ MANIFEST = "covalt-git/manifest"
 RENDER_PLAN = "covalt-git/render_plan"
 """Key of a result's ``_meta``: how the result is displayed."""
 
+PAGE_CALLS = "covalt-git/page_calls"
+"""Key of a result's ``_meta``: the tools that its page may call."""
+
 ERROR = "covalt-git/error"
 """Key of a result's ``_meta``: the facts of an error or of a pending call, also those in the structured content."""
 
@@ -56,11 +59,13 @@ def of_outcome(
     style: Style,
     resource: str | None = None,
     of_server: bool = False,
+    page_calls: JsonObject | None = None,
 ) -> types.CallToolResult:
     """Return the outcome of a call: its result or its error, and the files that it changed.
 
     ``read`` returns a file of the workspace as of the call's commit.  ``resource`` is the URI of the whole result,
     by default of the result in the call's record.  ``of_server`` is whether the tool is one of an MCP server.
+    ``page_calls`` are the tools that the page of the result may call.
     """
     call, value = outcome.call, outcome.call.returned
     is_script = call.tool_id == RUN_SCRIPT
@@ -102,6 +107,7 @@ def of_outcome(
     if call.render_plan is not None and call.post_manifest_id is not None:
         plan, place = call.render_plan, (call.chat_id, call.post_manifest_id)
         facts[RENDER_PLAN] = _shown_plan(plan_with_uris(plan, *place), delivery)
+        facts[PAGE_CALLS] = page_calls or None
         links += plan_links(plan, *place, known=[*linked, *links])
     failed = outcome.error is not None
     content = [*content, *links, *_note_of_chat(chat)]

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from covalt_git.gateway.meta_tools import Mode
     from covalt_git.json_values import JsonObject
     from covalt_git.models.access_token import AccessToken
+    from covalt_git.models.calls import ToolCall
     from covalt_git.models.tool import Tool
     from covalt_git.workspaces.registry import OneChat
 
@@ -208,8 +209,11 @@ class Gateway:
         if not apps:
             return listed
         tools = {tool.tool_id: tool for tool in names.values()}
+        for_pages = mcp_apps.tools_of_pages(tools.values())
         return {
-            key: cache(partial(mcp_apps.with_page, describe, tools.get(key)))
+            key: cache(
+                partial(mcp_apps.with_page, describe, tools.get(key), for_pages=key in for_pages)
+            )
             for key, describe in listed.items()
         }
 
@@ -312,7 +316,28 @@ class Gateway:
             style=self.style,
             resource=resource,
             of_server=tool is not None and tool.kind == "mcp",
+            page_calls=self._page_calls(call, outcome.call),
         )
+
+    def _page_calls(self, call: ClientCall, record: ToolCall) -> JsonObject | None:
+        """Return the tools that the page of a result may call, for a host of MCP Apps.
+
+        A host refuses calls of tools that are not listed, as in search mode.
+        """
+        plan = record.render_plan
+        if (
+            not call.delivery.apps
+            or self.mode == "search"
+            or plan is None
+            or plan.renderer != "html"
+        ):
+            return None
+        tools = self.tools()
+        tool = next((tool for tool in tools.values() if tool.tool_id == record.tool_id), None)
+        if tool is None:
+            return None
+        chat_id = record.chat_id if call.delivery.names_chat else None
+        return mcp_apps.page_calls(tool, tools, chat_id)
 
     def task_result(
         self, project: Project, outcome: CallOutcome, delivery: Delivery
@@ -451,8 +476,11 @@ class Gateway:
 def _with_chat(call: ClientCall, schema: JsonObject) -> ClientCall:
     """Return a call with the chat from its arguments, if they name one."""
     chat_id = call.args.get(tool_listing.CHAT_ARGUMENT)
+    # A page of an MCP App also names the chat that its host may name in ``_meta`` or the URL.
     is_possible = (
-        call.client.stateless and call.chat_id is None and tool_listing.can_name_chat(schema)
+        call.client.stateless
+        and call.chat_id in (None, chat_id)
+        and tool_listing.can_name_chat(schema)
     )
     if not is_possible or not isinstance(chat_id, str):
         return call

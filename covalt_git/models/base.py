@@ -28,7 +28,9 @@ FINGERPRINT = r"^SHA256:[A-Za-z0-9+/]{43}$"
 ISSUER = r"^(https?://|urn:)[!-{}~]+$"
 """Form of an issuer: a URL or URN without spaces and without ``|``."""
 KEYS_URL = r"^https?://[^\s#]+$"
+PAGE_CALL = r"^([a-z][a-z0-9_-]*:)?[A-Za-z0-9_*-]+(\.[A-Za-z0-9_*-]+)*$"
 FORMS = {
+    PAGE_CALL: ("a tool of the toolset, or a pattern", 'summarize, or "read_*"'),
     ISSUER: ("an https URL or a URN, without | and spaces", "https://id.example.com"),
     KEYS_URL: ("an https URL", "https://id.example.com/keys"),
     _ENV_NAME: ("a name of letters, digits and _", "WEATHER_KEY"),

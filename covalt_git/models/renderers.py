@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field
 
 from covalt_git.json_values import JsonObject
-from covalt_git.models.base import Bool, Int, StrictModel
+from covalt_git.models.base import PAGE_CALL, Bool, Int, StrictModel
 
 RendererType = Literal[
     "code",
@@ -34,6 +34,9 @@ ALIASES = {"markdown": "document"}
 
 FILE_KEYS = {"file": "workspace", "path": "workspace", "artifact": "toolset"}
 """Keys that name a file, and the folder that their paths are relative to."""
+
+PageCall = Annotated[str, Field(pattern=PAGE_CALL, max_length=256)]
+"""A tool of the page's own toolset, by its name or its id, or a pattern of them; never an expression."""
 
 Port = Annotated[Int, Field(ge=1024, le=65535)]
 
@@ -65,6 +68,10 @@ class HtmlConfig(StrictModel):
     artifact: str | None = Field(None, description="HTML file, relative to the toolset.")
     content: Any = Field(None, description="HTML text to show instead of an artifact.")
     data: Any = Field("$return", description="Value of window.__TOOL_DATA__ in the page.")
+    calls: tuple[PageCall, ...] = Field(
+        (),
+        description="Tools of the same toolset that the page may call in hosts of MCP Apps: names, or patterns with *.",
+    )
 
 
 class FrameConfig(StrictModel):

@@ -55,7 +55,8 @@ def _with_defaults(renderer: Renderer) -> JsonObject:
     if renderer.type != "html":
         return renderer.config
     # The default is an expression, $return, so it must be there before expressions are searched and resolved.
-    return {"data": HtmlConfig.model_fields["data"].default, **renderer.config}
+    shown = {key: value for key, value in renderer.config.items() if key != "calls"}
+    return {"data": HtmlConfig.model_fields["data"].default, **shown}
 
 
 def _needs_result(config: JsonObject) -> bool:

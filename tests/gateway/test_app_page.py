@@ -5,6 +5,7 @@ The host, ``app_host.html``, is a page of another server that speaks the protoco
 has no policy.
 """
 
+import json
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -56,7 +57,11 @@ class Shown:
 def project_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("apps") / "project"
     create_project(root)
-    shutil.copytree(TOOLSETS / "probe", root / "toolsets" / "probe")
+    config = root / "covalt.yaml"
+    rule = "rules:\n  - {effect: ask, pattern: panels.wipe}\n"
+    config.write_text(config.read_text().replace("rules:\n", rule, 1))
+    for name in ("probe", "panels"):
+        shutil.copytree(TOOLSETS / name, root / "toolsets" / name)
     return root
 
 
@@ -86,6 +91,7 @@ def shown(
     *,
     context: dict[str, Any] | None = None,
     careless: bool = False,
+    capabilities: dict[str, Any] | None = None,
     messages: list[dict[str, Any]] | None = None,
     width: int = 1280,
 ) -> Iterator[Shown]:
@@ -95,7 +101,7 @@ def shown(
             {"method": "ui/notifications/tool-input", "params": {"arguments": call["args"]}},
             {"method": "ui/notifications/tool-result", "params": call["result"]},
         ]
-    data = {"context": context or {}, "messages": messages}
+    data = {"context": context or {}, "messages": messages, "capabilities": capabilities or {}}
     data |= {"html": call["html"]} if careless else {"view": "/view"}
     headers = HTML | {"Content-Security-Policy": POLICY}
     viewport: Any = {"width": width, "height": 2000}
@@ -234,3 +240,97 @@ def test_a_page_cannot_call_tools_through_the_host(chromium: Browser, project_ro
         )
 
         assert "tools/call" not in app.host.evaluate("received.map((one) => one.method)")
+
+
+PANEL = """<button>call</button><output></output><script>
+  document.querySelector("button").onclick = async () => {
+    const shown = [];
+    for (const [tool, args] of CALLS) {
+      try {
+        const { isError, content } = await window.__CALL_TOOL__(tool, args);
+        shown.push(`${tool} ${isError ? "failed" : "returned"}: ${content[0].text.split("\\n")[0]}`);
+      } catch (error) { shown.push(`${tool} refused: ${error.message}`); }
+    }
+    document.querySelector("output").textContent = shown.join("\\n");
+  };
+</script>"""
+FORWARDS: dict[str, Any] = {"serverTools": {}}
+
+
+def panel(root: Path, *calls: tuple[str, Any]) -> dict[str, Any]:
+    """Return the call whose page makes calls when its button is clicked."""
+    page = PANEL.replace("CALLS", json.dumps(calls))
+    return called(root, ("panels.panel", {"page": page}))
+
+
+def forward(root: Path, app: Shown, number: int) -> dict[str, Any]:
+    """Send the page's request with a number to the server, as a host does, and return its parameters."""
+    requests = "received.filter((message) => message.method === 'tools/call')"
+    app.host.wait_for_function(f"number => {requests}.length > number", arg=number)
+    request: dict[str, Any] = app.host.evaluate(f"number => {requests}[number]", number)
+    params: dict[str, Any] = request["params"]
+
+    async def say(client: Client) -> dict[str, Any]:
+        (tool,) = [
+            tool for tool in (await client.list_tools()).tools if tool.name == params["name"]
+        ]
+        assert "app" in (tool.meta or {})["ui"]["visibility"]  # a host refuses other tools
+        result = await client.call_tool(params["name"], params["arguments"])
+        return result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    with ThreadPoolExecutor(1) as thread:
+        result = thread.submit(talk, root, say, apps=True).result()
+    app.host.evaluate("answer => send(answer)", {"id": request["id"], "result": result})
+    return params
+
+
+def test_a_page_calls_the_tools_that_its_renderer_names_and_no_others(
+    chromium: Browser, project_root: Path
+) -> None:
+    calls = [
+        ("save", {"text": "x"}),
+        ("wipe", {}),
+        ("hidden", {}),
+        ("panels:save", {}),
+        ("resume", {}),
+    ]
+    call = panel(project_root, *calls, ("toString", {}), ("save", [1]))
+    with shown(chromium, call, capabilities=FORWARDS) as app:
+        app.page.get_by_role("button").click()
+        sent = [forward(project_root, app, number) for number in range(2)]
+        output = app.page.locator("output")
+        output.get_by_text("refused").wait_for()
+        lines = output.text_content() or ""
+
+    assert [params["name"] for params in sent] == ["panels.save", "panels.wipe"]
+    saved, asked, *refused = lines.split("\n")
+    assert saved == "save returned: saved x"
+    # A rule of covalt.yaml requires approval of this tool, also for a call of a page.
+    assert asked.startswith("wipe failed: panels:wipe needs approval: ")
+    reason = "its renderer does not name it in calls"
+    assert refused == [
+        *(
+            f"{name} refused: this page may not call {name}: {reason}"
+            for name in ("hidden", "panels:save", "resume", "toString")
+        ),
+        "save refused: the arguments must be an object",
+    ]
+
+
+def test_a_page_calls_no_tool_through_a_host_that_does_not_offer_it(
+    chromium: Browser, project_root: Path
+) -> None:
+    with shown(chromium, panel(project_root, ("save", {"text": "x"}))) as app:
+        app.page.get_by_role("button").click()
+        app.page.get_by_text("save refused: this host does not let pages call tools").wait_for()
+
+        assert "tools/call" not in app.host.evaluate("received.map((one) => one.method)")
+
+
+def test_a_page_whose_renderer_names_no_tool_has_no_function_that_calls_tools(
+    chromium: Browser, project_root: Path
+) -> None:
+    page = "<p></p><script>document.querySelector('p').textContent = typeof window.__CALL_TOOL__</script>"
+    call = called(project_root, ("probe.show", {"page": page}))
+    with shown(chromium, call, capabilities=FORWARDS) as app:
+        app.page.get_by_text("undefined").wait_for()

@@ -5,10 +5,12 @@ from typing import Any
 
 from mcp import Client
 
-from tests.mcp_client import read, refused, resource_uris, talk, versions
+from tests.mcp_client import call, make_project, read, refused, resource_uris, talk, versions
 
 CHART = "ui://pages/artifacts/a%20chart.html"
 TEXT = "ui://pages"
+PANELS_ONLY = """  saver: {allow: ["panels.panel", "panels.save"]}
+"""
 
 
 async def ui_of(client: Client) -> dict[str, Any]:
@@ -96,3 +98,47 @@ def test_a_role_has_the_pages_of_the_tools_that_it_has(shared: Path) -> None:
                     assert (await refused(client.read_resource(uri))).code == -32602
 
         talk(shared, say, apps=True, role=role)
+
+
+def test_a_host_lets_pages_call_the_tools_that_a_renderer_names(tmp_path: Path) -> None:
+    root = make_project(tmp_path / "project", "panels", roles=PANELS_ONLY)
+
+    async def say(client: Client) -> tuple[set[str], Any]:
+        ui = await ui_of(client)
+        result = await client.call_tool("panels_panel", {"page": "<p>"})
+        for_pages = {name for name, facts in ui.items() if facts["visibility"] == ["model", "app"]}
+        return for_pages, (result.meta or {}).get("covalt-git/page_calls")
+
+    options: dict[str, Any] = {"style": "underscore", "apps": True}
+    names = {"save": "panels_save", "wipe": "panels_wipe"}
+    calls = {name: {"name": listed} for name, listed in names.items()}
+    assert talk(root, say, **options) == ({*names.values()}, calls)
+    # A page calls no tool that its client may not call.
+    assert talk(root, say, role="saver", **options) == ({"panels_save"}, {"save": calls["save"]})
+
+    async def refuse(client: Client) -> Any:
+        page = {"name": "panels.panel", "arguments": {"page": "<p>"}}
+        return (await client.call_tool("call_tool", page)).meta
+
+    # Hosts refuse calls of tools that are not listed.
+    assert "covalt-git/page_calls" not in talk(root, refuse, mode="search", apps=True)
+    assert "covalt-git/page_calls" not in call(root, "panels.panel", {"page": "<p>"}).meta
+
+
+def test_a_page_of_a_client_without_a_session_calls_tools_in_the_chat_of_its_result(
+    tmp_path: Path,
+) -> None:
+    root = make_project(tmp_path / "project", "panels")
+
+    async def say(client: Client) -> None:
+        shown = (await client.call_tool("panels.panel", {"page": "<p>"})).meta or {}
+        page_call = shown["covalt-git/page_calls"]["save"]
+        assert page_call["arguments"] == {"covalt_chat": shown["covalt-git/chat"]}
+        args = {"text": "x", **page_call["arguments"]}
+        chat: Any = {"covalt-git/chat": shown["covalt-git/chat"]}
+        for meta in ({}, chat):  # a host may also name the chat, as in the agent's calls
+            saved = await client.call_tool(page_call["name"], args, meta=meta)
+            assert (saved.meta or {})["covalt-git/chat"] == shown["covalt-git/chat"]
+            assert not saved.is_error
+
+    talk(root, say, apps=True, only_client=None)
