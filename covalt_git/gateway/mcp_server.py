@@ -355,7 +355,10 @@ class RequestHandlers:
         """
         try:
             return await run_sync(read)
-        except (NoSuchResourceError, NoSuchPromptError, MissingArgumentError) as error:
+        except NoSuchResourceError as error:
+            # SEP-2164: the URI is also data.
+            raise MCPError(types.INVALID_PARAMS, error.message, {"uri": error.uri}) from None
+        except (NoSuchPromptError, MissingArgumentError) as error:
             raise MCPError(types.INVALID_PARAMS, error.message) from None
         except CovaltError as error:
             not_found = error.http_status in _NOT_FOUND

@@ -136,7 +136,11 @@ def test_a_page_of_a_client_without_a_session_calls_tools_in_the_chat_of_its_res
         assert page_call["arguments"] == {"covalt_chat": shown["covalt-git/chat"]}
         args = {"text": "x", **page_call["arguments"]}
         chat: Any = {"covalt-git/chat": shown["covalt-git/chat"]}
-        for meta in ({}, chat):  # a host may also name the chat, as in the agent's calls
+        metas: tuple[Any, ...] = (
+            {},
+            chat,
+        )  # a host may also name the chat, as in the agent's calls
+        for meta in metas:
             saved = await client.call_tool(page_call["name"], args, meta=meta)
             assert (saved.meta or {})["covalt-git/chat"] == shown["covalt-git/chat"]
             assert not saved.is_error

@@ -91,6 +91,7 @@ def test_what_is_not_in_the_chat_of_the_client_is_unknown(
         ]:
             error = await refused(client.read_resource(uri))
             assert (error.code, error.message) == (-32602, f"unknown resource {uri!r}")
+            assert error.data == {"uri": uri}
 
     talk(shared, say, chat="mine")
 

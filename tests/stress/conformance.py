@@ -15,12 +15,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from covalt_git import yaml_text
+from covalt_git.system import atomic_write
 from covalt_git.toolsets.new_project import create_project
 from tests import uvicorn_server
 from tests.stress.figures import Proof
@@ -92,6 +94,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - nothin
         every = {**started, **alone}
         warned = sorted(name for name, checks in every.items() if checks.warned)
         proof.note("with warnings", ", ".join(warned) or "none")
+        proof.check(
+            not warned, f"{', '.join(warned)} warn that a SHOULD of the protocol does not hold"
+        )
         check_reasons(proof, every, UNSUPPORTED)
     proof.note("not run", f"scenarios for authorization servers: {NO_AUTHORIZATION_SERVER}")
 
@@ -195,14 +200,15 @@ def served(root: Path) -> Iterator[str]:
     config = root / "covalt.yaml"
     limits = "limits:\n  task_after_s: 0.8\n"
     config.write_text(config.read_text().replace("limits:\n", limits))
-    with uvicorn_server.served(root, wrap=with_token) as port:
+    with uvicorn_server.served(root, wrap=partial(for_suite, root=root)) as port:
         yield f"http://127.0.0.1:{port}/mcp"
 
 
-def with_token(app: ASGIApp) -> ASGIApp:
+def for_suite(app: ASGIApp, root: Path) -> ASGIApp:
     """Return the app for a client that cannot send a token, and that loses the query of an address.
 
-    The suite calls tools by names without dots, which a host asks for by ``/mcp?names=underscore``.
+    The suite calls tools by names without dots, which a host asks for by ``/mcp?names=underscore``.  It calls tools
+    that change lists, which no tool of covalt-git can: the user's change of the project is made here.
     """
 
     async def carrying(scope: Scope, receive: Receive, send: Send) -> None:
@@ -210,10 +216,35 @@ def with_token(app: ASGIApp) -> ASGIApp:
             token = (b"authorization", f"Bearer {uvicorn_server.TOKEN}".encode())
             headers = [*scope["headers"], token]
             scope = {**scope, "headers": headers, "query_string": b"names=underscore"}
-            scope, receive = _with_namespaces(scope, receive)
+            scope, receive = _with_namespaces(scope, _with_changes(receive, root))
         await app(scope, receive, send)
 
     return carrying
+
+
+_CHANGES = {
+    b'"name":"test_trigger_tool_change"': "tools:\n  - {id: later, entrypoint: tools.content:simple_text}\n",
+    b'"name":"test_trigger_prompt_change"': "prompts:\n  - {id: later, description: A later prompt, messages: [{text: Later.}]}\n",
+}
+"""Calls of the suite with which a list has to change, and the changed beginning of the list in the manifest."""
+
+
+def _with_changes(receive: Receive, root: Path) -> Receive:
+    """Return a request whose call of a tool of :data:`_CHANGES` also changes the toolset of the suite."""
+    manifest = root / "toolsets" / "test" / "toolset.yaml"
+
+    async def changing() -> Message:
+        message = await receive()
+        for named, beginning in _CHANGES.items():
+            if named in message.get("body", b""):
+                text = manifest.read_text(encoding="utf-8")
+                changed = text.replace(beginning, beginning.partition("\n")[0] + "\n")
+                if changed == text:  # the tool or the prompt is added, or removed the next time
+                    changed = text.replace(beginning.partition("\n")[0] + "\n", beginning)
+                atomic_write.replace(manifest, changed)
+        return message
+
+    return changing
 
 
 _NAMESPACES = {b"greet": b"test_greet"}

@@ -55,10 +55,14 @@ _JSON = "application/json"
 
 
 class NoSuchResourceError(CovaltError):
-    """No resource with that URI exists for the client."""
+    """No resource with the URI of a request exists for the client."""
 
     code = "unknown_resource"
     http_status = 404
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(f"unknown resource {uri!r}")
+        self.uri = uri
 
 
 class Resources(NamedTuple):
@@ -142,7 +146,7 @@ class Resources(NamedTuple):
                 return of_toolset
             of_skill = offered_skills.read(self.project, uri, chat_id)
             if not of_skill:
-                raise _no_such(uri)
+                raise NoSuchResourceError(uri)
             return of_skill[0]
         if parsed.link is not None:
             return self._linked(uri, parsed)[0]
@@ -156,12 +160,12 @@ class Resources(NamedTuple):
         tool = "log" if parsed.path is None else "read_file"
         # One error for all: another one would say that the chat or the file exists.
         if not self.project.chats.has(parsed.chat_id) or not self._may(tool, **args):
-            raise _no_such(uri)
+            raise NoSuchResourceError(uri)
         with self.project.chats.open(parsed.chat_id) as chat:
             manifest_id = parsed.manifest_id
             # A deleted branch has no files any more, although its objects stay until they are collected.
             if manifest_id is not None and manifest_id not in chat.reachable():
-                raise _no_such(uri)
+                raise NoSuchResourceError(uri)
             if parsed.path is not None:
                 content = _content(chat, uri, manifest_id, parsed.path)
                 return toolset_resources.contents(uri, Content.of_file(parsed.path, content))
@@ -181,7 +185,7 @@ class Resources(NamedTuple):
         with self._call(uri, parsed) as (chat, call):
             plan = call.render_plan
             if plan is None or plan.artifact is None:
-                raise _no_such(uri)
+                raise NoSuchResourceError(uri)
             page = chat.records.content(plan.artifact)
             return toolset_resources.contents(uri, Content.of_file("artifact.html", page))
 
@@ -196,11 +200,11 @@ class Resources(NamedTuple):
             links = server_links(call)
             number = parsed.link or 1
             if number > len(links):
-                raise _no_such(uri)
+                raise NoSuchResourceError(uri)
             linked = links[number - 1]["uri"]
             target = _linking(self.project, call, linked)
             if target is None:
-                raise _no_such(uri)
+                raise NoSuchResourceError(uri)
 
             def check_again() -> None:
                 if _linking(self.project.as_of_now(), call, linked) is None:
@@ -209,7 +213,7 @@ class Resources(NamedTuple):
             project = self.project
             contents = read_linked(project.root, project.config, target, chat, linked, check_again)
         if not contents:
-            raise _no_such(uri)
+            raise NoSuchResourceError(uri)
         return server_offers.contents(contents, uri)
 
     def _result_page(self, uri: str, parsed: ResourceUri) -> types.TextResourceContents:
@@ -245,13 +249,13 @@ class Resources(NamedTuple):
         """Yield the chat and the call of a commit, if the client may see the tool."""
         manifest_id = parsed.manifest_id
         if manifest_id is None or not self.project.chats.has(parsed.chat_id):
-            raise _no_such(uri)
+            raise NoSuchResourceError(uri)
         with self.project.chats.open(parsed.chat_id) as chat:
             exists = manifest_id in chat.reachable()
             call = chat.manifest(manifest_id).tool_call if exists else None
             # A record shows arguments and results, also of tools that the role has lost since.
             if call is None or not self.project.catalog.sees_call(call.tool_id, call.result):
-                raise _no_such(uri)
+                raise NoSuchResourceError(uri)
             yield chat, call
 
     def templates(self) -> list[types.ResourceTemplate]:
@@ -288,16 +292,12 @@ def _linking(project: Project, call: ToolCall, uri: str) -> Found | None:
     return found if is_of_server and server_offers.may_follow(project, found, uri) else None
 
 
-def _no_such(uri: str) -> NoSuchResourceError:
-    return NoSuchResourceError(f"unknown resource {uri!r}")
-
-
 def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> bytes:
     scan = chat.scan_in_memory() if manifest_id is None else nullcontext(chat.state(manifest_id))
     with scan as state:
         file = trees.find(chat.store, state.tree, path)
         if file is None:
-            raise _no_such(uri)
+            raise NoSuchResourceError(uri)
         return chat.store.read_blob(file.oid)
 
 
