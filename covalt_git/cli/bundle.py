@@ -52,15 +52,49 @@ def command() -> None:
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Sign it with this SSH key; writes FILE.sig next to it.",
 )
-def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool) -> None:
+@click.option(
+    "--server-json",
+    "as_server",
+    is_flag=True,
+    help="Write a server.json for the MCP registry instead; default file: server.json.",
+)
+@click.option(
+    "--server-name",
+    metavar="NAME",
+    help="With --server-json: its name in the registry, such as io.github.ada/data-lab.",
+)
+@click.option(
+    "--server-url",
+    metavar="URL",
+    help="With --server-json: the URL at which others reach it, such as https://tools.example.com/mcp.",
+)
+def export(
+    toolset_id: str,
+    path: Path | None,
+    *,
+    key: Path | None,
+    as_server: bool,
+    server_name: str | None,
+    server_url: str | None,
+    **how: bool,
+) -> None:
     """Export the toolset ID to a ZIP file.
 
     Equal files give equal bytes.  The decisions of this project (enabled, grants, overrides) are
     not included.  If a file has a credential, or the value of a secret of this machine, the export is
     refused.  With --placeholders, credentials of toolset.yaml become names of secrets, which are listed.
 
+    With --server-json, it writes no ZIP but the entry of the MCP registry for a toolset that you serve over MCP.
+
     Example: covalt-git bundle export data-lab
     """
+    if as_server:
+        if key or any(how.values()):
+            raise click.UsageError("--server-json writes no ZIP: leave out the options of the ZIP")
+        _export_server(toolset_id, path, server_name, server_url)
+        return
+    if server_name or server_url:
+        raise click.UsageError("--server-name and --server-url belong to --server-json: add it")
     to_output = path is not None and str(path) == "-"
     if key and to_output:
         raise click.UsageError("--sign writes a second file beside the first: name that with -o")
@@ -83,6 +117,26 @@ def export(toolset_id: str, path: Path | None, *, key: Path | None, **how: bool)
         output.say(f"${{{placeholder.name}}} replaces the credential at {placeholder.path}")
     if bundle.signature:
         output.say(f"{bundle.signature}: its signature, to be sent with it")
+
+
+def _export_server(
+    toolset_id: str, path: Path | None, server_name: str | None, server_url: str | None
+) -> None:
+    """Write or print the server.json of a toolset."""
+    if not server_name or not server_url:
+        raise click.UsageError(
+            "--server-json requires a name and a URL: --server-name io.github.ada/data-lab "
+            "--server-url https://tools.example.com/mcp"
+        )
+    how = {"toolset_id": toolset_id, "server_name": server_name, "server_url": server_url}
+    if path is not None and str(path) == "-":
+        output.as_json(ask(bundles.export_server_json, **how).server)
+        return
+    if path is not None:
+        how["path"] = str(path)
+    written = ask_to_print(bundles.write_server_json, **how)
+    output.say(f"{written.file}: {written.server['name']} {written.server['version']}")
+    output.say("publish it with the registry's program: mcp-publisher publish")
 
 
 @command.command("import")

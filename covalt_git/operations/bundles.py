@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,9 +13,11 @@ from pydantic import Field
 
 from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
+from covalt_git.formats.mcp_packages.served_toolset import MAX_NAME, server_json
 from covalt_git.installs import verify
 from covalt_git.installs.local_changes import FileDifference, differences
 from covalt_git.installs.signatures import sign, signature_path
+from covalt_git.json_values import JsonObject
 from covalt_git.manifests.machine_folders import check_output
 from covalt_git.models.toolset_state import Signer
 from covalt_git.operations.context import Context
@@ -27,6 +30,13 @@ from covalt_git.toolsets.placeholders import ReplacedCredential, copy_with_place
 
 if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
+
+
+class ToolsetUnusableError(CovaltError):
+    """The toolset is disabled or has errors, so it is not served."""
+
+    code = "toolset_disabled"
+    http_status = 409
 
 
 class DiffToolset(ToolsetRequest):
@@ -58,6 +68,23 @@ class WriteBundle(ExportToolset):
     key: Path | None = Field(None, description="The key of ssh-keygen that signs it.")
 
 
+class ExportServerJson(ToolsetRequest):
+    """A toolset that is served over MCP, and how the MCP registry lists it."""
+
+    server_name: str = Field(
+        max_length=MAX_NAME, description="In reverse DNS, such as io.github.ada/data-lab."
+    )
+    server_url: str = Field(
+        max_length=2000, description="At which others reach /mcp: https://tools.example.com/mcp."
+    )
+
+
+class WriteServerJson(ExportServerJson):
+    """The server.json of a toolset, and the file to write."""
+
+    path: Path = Field(Path("server.json"), description="The file to write.")
+
+
 class VerifyBundle(Request):
     """Request: the bundle to verify."""
 
@@ -86,6 +113,19 @@ class BundleWritten(Result):
     placeholders: tuple[ReplacedCredential, ...] = Field(
         description="Credentials that were replaced in the exported copy."
     )
+
+
+class ServerJson(Result):
+    """The server.json of a toolset for the MCP registry."""
+
+    toolset_id: str
+    server: JsonObject = Field(description="In the format of the registry's schema 2025-12-11.")
+
+
+class ServerJsonWritten(ServerJson):
+    """A server.json that was written to a file."""
+
+    file: Path
 
 
 class Recorded(Result):
@@ -169,6 +209,43 @@ def write_bundle(context: Context, request: WriteBundle) -> BundleWritten:
         signature=signature_path(path) if key else None,
         placeholders=placeholders,
     )
+
+
+@operation(errors=(404, 409))
+def export_server_json(context: Context, request: ExportServerJson) -> ServerJson:
+    """Describe an enabled toolset as a server of the MCP registry, in a server.json.
+
+    The description is that of the toolset, shortened to 100 characters.  Without ``issuers`` in covalt.yaml, it
+    asks each user for an access token of this server.
+    """
+    toolset = find_visible_toolset(context, request.toolset_id)
+    if toolset.manifest is None or not toolset.sound:
+        raise ToolsetUnusableError(
+            f"{toolset.id!r} has errors, so it is not served", hint="covalt-git validate"
+        )
+    if not toolset.enabled:
+        raise ToolsetUnusableError(
+            f"{toolset.id!r} is disabled, so no MCP client can use it",
+            hint=f"covalt-git toolset enable {toolset.id}",
+        )
+    server = server_json(
+        toolset.manifest,
+        request.server_name,
+        request.server_url,
+        needs_token=not context.project.config.issuers,
+    )
+    return ServerJson(toolset_id=toolset.id, server=server)
+
+
+@operation(changes=True, local=True)
+def write_server_json(context: Context, request: WriteServerJson) -> ServerJsonWritten:
+    """Write the server.json of a toolset to a file, which may not exist."""
+    described = export_server_json.run(context, request)
+    # A clone may have a link here, which leads outside of the project.
+    check_output(request.path)
+    with atomic_write.create(request.path) as file:
+        file.write(f"{json.dumps(described.server, indent=2, ensure_ascii=False)}\n".encode())
+    return ServerJsonWritten(**dict(described), file=request.path)
 
 
 @operation(admin="verify toolsets", local=True)

@@ -1,0 +1,94 @@
+"""``server.json`` of toolsets that are served over MCP, as the MCP registry accepts it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from covalt_git.errors import CovaltError
+from covalt_git.formats import recognition
+from covalt_git.formats.mcp_packages.served_toolset import server_json
+from covalt_git.formats.table import TOOLSET
+from covalt_git.json_values import json_schema
+from covalt_git.models.toolset_manifest import ToolsetManifest
+from tests.formats import laws
+
+SCHEMA = yaml.safe_load(Path(__file__).with_name("registry_schema.yaml").read_text())
+TOKEN = "ghp_" + "R7k2Xw9QzLm4Tn8VbY3cHs6DfGj1PaEuK5oM"
+NAME, URL = "io.github.ada/data-lab", "https://tools.example.com/mcp"
+
+
+def described(*, needs_token: bool = True, **facts: Any) -> Any:
+    manifest = ToolsetManifest(**{"id": "lab", "name": "Lab", "version": "1.0.0"} | facts)
+    return server_json(manifest, NAME, URL, needs_token=needs_token)
+
+
+@pytest.mark.parametrize("needs_token", [True, False])
+@pytest.mark.parametrize(
+    "description", ["", "A lab.", "Long words. " * 20, "One.\n\nTwo", "ä" * 101]
+)
+def test_a_toolset_has_an_entry_that_the_registry_accepts(
+    description: str, *, needs_token: bool
+) -> None:
+    server = described(needs_token=needs_token, description=description, name="L" * 120)
+
+    assert json_schema.value_problems(SCHEMA, server) == []
+    assert ("headers" in server["remotes"][0]) is needs_token
+
+
+def test_the_description_is_the_beginning_of_that_of_the_toolset() -> None:
+    assert described()["description"] == "Lab"
+    assert described(description="One\nline.\n\nMore.")["description"] == "One line."
+    shortened = described(description="x" * 101)["description"]
+    assert shortened == "x" * 99 + "…"
+
+
+def test_a_client_that_imports_it_connects_with_a_token() -> None:
+    content = json.dumps(described()).encode()
+    files = laws.converted(
+        content, recognition.find_format("mcp-server-json"), TOOLSET, "server.json"
+    ).files
+    (server,) = yaml.safe_load(files["toolset.yaml"])["mcp_servers"]
+
+    assert server["url"] == URL
+    assert server["headers"] == {"Authorization": "Bearer ${DATA_LAB_TOKEN}"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "lab", "ada/lab", "io.github.ada/", "io.github.ada/a/b", "io..ada/lab", "-io.ada/lab", "io.ada/lab-",
+     "io.ada/lab\n", "io.ada/" + "x" * 200],
+)  # fmt: skip
+def test_a_name_that_the_registry_does_not_accept_is_refused(name: str) -> None:
+    manifest = ToolsetManifest(id="lab", name="Lab", version="1")
+    with pytest.raises(CovaltError, match="not the name of a server"):
+        server_json(manifest, name, URL, needs_token=True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "/mcp", "http://tools.example.com/mcp", "https://localhost/mcp", "https://[::1]/mcp", "https://[x/mcp",
+     "https:///mcp", "https://ada:key@tools.example.com/mcp", "https://{host}/mcp", "https://x.example/m cp",
+     "https://x.example/mcp#x", f"https://x.example/mcp?key={TOKEN}"],
+)  # fmt: skip
+def test_a_url_that_others_cannot_use_is_refused(url: str) -> None:
+    manifest = ToolsetManifest(id="lab", name="Lab", version="1")
+    with pytest.raises(CovaltError, match="URL") as refused:
+        server_json(manifest, NAME, url, needs_token=True)
+
+    assert TOKEN not in str(refused.value)
+
+
+@pytest.mark.parametrize("version", ["latest", "^1.2.3", "~1.2", ">=1.2", "1.x", "1.*", "1 || 2"])
+def test_a_version_that_names_several_is_refused(version: str) -> None:
+    with pytest.raises(CovaltError, match="does not accept the version"):
+        described(version=version)
+
+
+def test_a_credential_in_the_description_is_refused_and_not_printed() -> None:
+    with pytest.raises(CovaltError, match="credential") as refused:
+        described(description=f"Use {TOKEN}")
+
+    assert TOKEN not in str(refused.value)
