@@ -99,6 +99,11 @@ class SecretStore:
             return "file"
         return "environment" if name in self.environment else None
 
+    def how_to_set(self, name: str) -> str:
+        """Return what a user does to set the value of a name."""
+        where = f", or add it to {self.file} as {name}=..." if self.file else ""
+        return f"export {name}=...{where}"
+
     def known(self) -> dict[str, str]:
         """Return the secrets that masks hide: all of the file, and variables with names of secrets.
 

@@ -81,9 +81,7 @@ class Lookup:
             self._earlier.append(encoded)
             return encoded
         if reference.default is None:
-            where = f", or add it to {self.store.file}" if self.store.file else ""
-            hint = f"export {name}=...{where} as {name}=..."
-            raise SecretMissingError(f"{name!r} is not set", hint=hint)
+            raise SecretMissingError(f"{name!r} is not set", hint=self.store.how_to_set(name))
         return reference.default or None
 
     def _token(self, reference: Reference) -> str | None:

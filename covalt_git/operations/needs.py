@@ -30,7 +30,7 @@ from covalt_git.operations.chats.chats import ChatRow, indexed_chats, synced_cha
 from covalt_git.operations.chats.merges import waiting_conflicts
 from covalt_git.operations.context import Context
 from covalt_git.operations.credentials.logins import sign_in_entries
-from covalt_git.operations.credentials.secrets import secrets_of
+from covalt_git.operations.credentials.secrets import unset_secrets
 from covalt_git.operations.registry import EmptyRequest, PathText, Result, operation
 from covalt_git.operations.results import DamagedChat
 from covalt_git.operations.toolsets import ToolsetRow, list_toolsets
@@ -76,8 +76,8 @@ _DECIDED = ("denied:", "cancelled:")
 class UserNeed(Result):
     """One thing that the role can do something about.
 
-    ``chat_id``, ``call_id``, ``execution_id``, ``toolset_id``, ``namespace``, ``branch``, ``path`` and ``line`` name
-    what it is about, as far as the ``kind`` has them.
+    ``chat_id``, ``call_id``, ``execution_id``, ``toolset_id``, ``secret``, ``namespace``, ``branch``, ``path`` and
+    ``line`` name what it is about, as far as the ``kind`` has them.
     """
 
     kind: NeedKind
@@ -89,6 +89,7 @@ class UserNeed(Result):
     call_id: str | None = None
     execution_id: str | None = None
     toolset_id: str | None = None
+    secret: str | None = Field(None, description="The name of a secret without a value.")
     namespace: str | None = Field(None, description="Of a source's tools.")
     path: PathText | None = Field(None, description="The file with the first problem.")
     line: int | None = None
@@ -259,19 +260,14 @@ class _Toolsets(NamedTuple):
                 command="covalt-git trust",
                 toolset_id=row.id,
             )
-        for secret in secrets_of(toolset, self.command, self.store) if toolset.secrets else ():
-            if secret.granted and (secret.source is None or secret.allowed is False):
-                why = "is not set"
-                if secret.source is not None:
-                    why = "comes from secret_command, which may not run on this machine"
-                yield UserNeed(
-                    kind="secret",
-                    message=f"the secret {secret.name} of {row.id} {why}",
-                    command=f"covalt-git secret check {secret.name}"
-                    if secret.source is None
-                    else "covalt-git secret allow",
-                    toolset_id=row.id,
-                )
+        for secret in unset_secrets(toolset, self.command, self.store):
+            yield UserNeed(
+                kind="secret",
+                message=f"the secret {secret.name} of {row.id} {secret.why}",
+                command=secret.hint,
+                toolset_id=row.id,
+                secret=secret.name,
+            )
         yield from self._sign_ins(toolset)
         ungranted = {grant.server for grant in grants}
         for source in refresh.sources_of(self.context.project.root, toolset):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
@@ -102,7 +102,7 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     source = store.source(name) or ("command" if command else None)
     value = store.value(name)
     if value is None:
-        raise CovaltError(f"{name!r} is not set", hint=f"export {name}=...")
+        raise CovaltError(f"{name!r} is not set", hint=store.how_to_set(name))
     masked = len(value) >= SHORTEST
     return SecretChecked(name=name, source=source, characters=len(value), masked=masked)
 
@@ -134,6 +134,34 @@ def forbid_secret_command(context: Context, _: EmptyRequest) -> SecretCommandRow
     """Forbid the secret_command of ``covalt.yaml`` to run on this machine."""
     command = _command(context.project)
     return _row(command, changed=command.forbid())
+
+
+class UnsetSecret(NamedTuple):
+    """A granted secret without a value that a call could use; ``why`` continues a sentence about it."""
+
+    name: str
+    why: str
+    hint: str
+    is_unset: bool
+    """Whether no source has it; else its source may not be used."""
+
+
+def unset_secrets(
+    toolset: Toolset, command: SecretCommand | None, store: SecretStore
+) -> Iterator[UnsetSecret]:
+    """Yield the granted secrets of a toolset without a value; the command is not run.
+
+    Raises:
+        SecretsFileError: if the file of secrets cannot be used.
+    """
+    for secret in secrets_of(toolset, command, store) if toolset.secrets else ():
+        if not secret.granted:
+            continue
+        if secret.source is None:
+            yield UnsetSecret(secret.name, "is not set", store.how_to_set(secret.name), True)
+        elif secret.allowed is False:
+            why = "comes from secret_command, which may not run on this machine"
+            yield UnsetSecret(secret.name, why, "covalt-git secret allow", False)
 
 
 def _requested(project: Project) -> Iterator[SecretRow]:

@@ -97,6 +97,9 @@ def _page(need: UserNeed) -> str:
             return _place(need)
         case "sign_in":
             return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor="sign-ins")
+        case "secret":
+            anchor = f"secret-{quote(need.secret or '')}"
+            return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor=anchor)
         case "grant":
             return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor="grants")
         case _:

@@ -10,6 +10,7 @@ from flask import Blueprint, current_app, render_template, request, url_for
 
 from covalt_git.errors import CovaltError
 from covalt_git.operations import search
+from covalt_git.operations.chats.chats import indexed_chats
 from covalt_server import request_context
 from covalt_server.request_context import ask
 
@@ -67,9 +68,23 @@ def results() -> str:
     if any(files.reason == "pending" for files in answer.unsearched):
         reader = current_app.extensions.setdefault("pending_files", PendingFiles())
         reader.read(request_context.project())
+    hits = [hit for group in answer.groups for hit in group.hits]
     return render_template(
-        "search.html", query=query, kind=kind, chat=chat_id, answer=answer, kinds=KINDS, link=_link
+        "search.html",
+        query=query,
+        kind=kind,
+        chat=chat_id,
+        answer=answer,
+        kinds=KINDS,
+        link=_link,
+        chat_titles=_chat_titles() if chat_id or any(hit.chat_id for hit in hits) else {},
     )
+
+
+def _chat_titles() -> dict[str, str]:
+    """Return the titles of the chats that the role sees, by id."""
+    context = request_context.context()
+    return {chat.id: chat.title for chat in indexed_chats(context) if chat.title}
 
 
 def _link(hit: SearchHit) -> str:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
+from covalt_git.credentials.command import SecretCommand
+from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import is_binary_content
 from covalt_git.grants.plans import WantedGrant, ended_grants, requested_grants
@@ -33,7 +35,7 @@ from covalt_git.operations import (
     toolset_imports,
     toolsets,
 )
-from covalt_git.operations.credentials import logins, running_sign_ins
+from covalt_git.operations.credentials import logins, running_sign_ins, secrets
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
 from covalt_git.text import display
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from covalt_git.models.toolset_state import Grant
+    from covalt_git.operations.credentials.secrets import UnsetSecret
     from covalt_git.operations.registry import Operation
     from covalt_git.operations.toolsets import McpServerRow, ToolsetDetail
     from covalt_git.sources.refresh import ToolSource
@@ -161,7 +164,8 @@ def grant(toolset_id: str) -> Response:
 def grant_requested(toolset_id: str) -> Response:
     """Grant everything that a toolset requests and lacks, if it has not changed since it was shown."""
     ask(grants.add_requested_grants, toolset_id=toolset_id, **_reviewed())
-    return _back(toolset_id, "grants", "Granted all requested permissions.")
+    message = "Granted all requested permissions." + _still_missing(toolset_id)
+    return _back(toolset_id, "grants", message)
 
 
 @pages.post("/toolsets/<toolset_id>/grants/again")
@@ -248,6 +252,21 @@ def _reviewed() -> dict[str, Any]:
     """
     permissions = tuple(request.form.getlist("permission"))
     return {"digest": request.form.get("digest", ""), "permissions": permissions}
+
+
+def _unset_secrets(toolset: Toolset) -> dict[str, UnsetSecret]:
+    """Return the granted secrets of a toolset without a value, by name, each with what to do."""
+    project = request_context.project()
+    command = SecretCommand.of(project.root, project.config.secret_command)
+    unset = secrets.unset_secrets(toolset, command, SecretStore.of_this_machine())
+    return {secret.name: secret for secret in unset}
+
+
+def _still_missing(toolset_id: str) -> str:
+    """Return the sentence about the secrets that calls still lack after a grant; empty if there are none."""
+    names = list(_unset_secrets(request_context.context().catalog.find_toolset(toolset_id)))
+    more = f" and {len(names) - _MOST_RENAMED} more" if len(names) > _MOST_RENAMED else ""
+    return f" Still without a value: {', '.join(names[:_MOST_RENAMED])}{more}." if names else ""
 
 
 def _perform(
@@ -365,6 +384,12 @@ def _toolset(
     toolset = context.catalog.find_toolset(toolset_id)
     # Without files, some tools are hidden.  A toolset with errors gets no grants.
     groups = grant_groups(detail) if detail.files else ()
+    if context.is_admin and detail.files:
+        unset = _unset_secrets(toolset)
+        groups = tuple(
+            group._replace(unset=unset.get(group.name or "")) if group.kind == "secret" else group
+            for group in groups
+        )
     may_grant = context.is_admin and detail.sound and bool(detail.files)
 
     def connections(source: ToolSource) -> list[sources.ConnectionRow]:
@@ -430,7 +455,7 @@ class GrantGroup(NamedTuple):
     ``what`` describes a permission without hosts; ``lines`` is exactly what a grant would permit now.  ``changed``
     lists the changes that ended the grant.  ``uses`` are the folders, hosts and secrets of a program in the sandbox, and
     ``is_unsandboxed`` is whether a program is granted to run without one.  ``offer`` is what its button grants, and ``another`` what the form for another
-    host grants; None without a button.
+    host grants; None without a button.  ``unset`` is what a granted secret without a value lacks.
     """
 
     key: str
@@ -445,6 +470,7 @@ class GrantGroup(NamedTuple):
     is_unsandboxed: bool = False
     offer: toolsets.GrantOffer | None = None
     another: toolsets.GrantOffer | None = None
+    unset: UnsetSecret | None = None
 
     @property
     def named_hosts(self) -> tuple[str, ...]:
@@ -464,11 +490,13 @@ def grant_groups(toolset: ToolsetDetail) -> tuple[GrantGroup, ...]:
     """
     if toolset.id == REGISTRY_NAMESPACE:
         return tuple(_group(toolset, key) for key in sorted(toolset.grants))
-    secrets = {permission.name for permission in toolset.asks if permission.name is not None}
-    secrets |= {grant.name for grant in toolset.grants.values() if isinstance(grant, SecretGrant)}
+    secret_names = {permission.name for permission in toolset.asks if permission.name is not None}
+    secret_names |= {
+        grant.name for grant in toolset.grants.values() if isinstance(grant, SecretGrant)
+    }
     groups = [_hosts(toolset, NETWORK, NETWORK)]
     groups += [
-        _hosts(toolset, grant_key("secret", name), "secret", name) for name in sorted(secrets)
+        _hosts(toolset, grant_key("secret", name), "secret", name) for name in sorted(secret_names)
     ]
     groups += [_server(toolset, server) for server in toolset.mcp_servers]
     if toolset.imported or UNSANDBOXED in toolset.grants:

@@ -32,12 +32,12 @@ document.addEventListener("click", async (event) => {
   button.textContent = "Copied";
 });
 
-// A menu covers what is below it: a click elsewhere and Escape close it.
+// A menu covers what is below it: a click elsewhere, focus elsewhere and Escape close it.
 function closeMenus(except) {
   for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(except)) menu.open = false;
 }
 
-document.addEventListener("click", (event) => closeMenus(event.target));
+for (const name of ["click", "focusin"]) document.addEventListener(name, (event) => closeMenus(event.target));
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.defaultPrevented) return;
   document.activeElement.closest("details.menu[open]")?.querySelector("summary").focus();

@@ -12,9 +12,9 @@ function search() {
   field?.select();
 }
 
-// The first link, or the line that unfolds a row: a screen reader reads it, and Enter opens it too.  Never a button, which
-// can change something.
-const target = (row) => row.querySelector("a[href], summary");
+// The row's main link, else its first link, or the line that unfolds it: a screen reader reads it, and Enter opens it too.
+// Never a button, which can change something.
+const target = (row) => row.querySelector("a[data-main]") ?? row.querySelector("a[href], summary");
 const rows = () => [...document.querySelectorAll(ROWS)].filter((row) => target(row)?.checkVisibility());
 
 function move(step) {

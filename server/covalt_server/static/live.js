@@ -183,7 +183,9 @@ async function refresh() {
 
 // The server sends a message once, so it is kept over the reload that the user's own change causes.
 for (const [className, textContent] of JSON.parse(sessionStorage.getItem(MESSAGES) ?? "[]")) {
-  place?.after(Object.assign(document.createElement("p"), { className, textContent, role: "status" }));
+  const message = Object.assign(document.createElement("p"), { className, textContent, role: "status" });
+  message.dataset.message = "";
+  place?.after(message);
 }
 sessionStorage.removeItem(MESSAGES);
 

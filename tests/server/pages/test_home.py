@@ -29,6 +29,9 @@ def test_each_need_has_a_button_that_leads_to_where_it_is_decided(
     assert places == sorted(places)
     for button in buttons:
         visitor.open(button)
+    # The keys j, k and o use these links, not those to the chats.
+    main = [one["href"] for one in page.named("a") if "data-main" in one]
+    assert main == buttons
 
     # The number in the navigation bar is that of the decisions that the role can make.
     assert re.search(r'class="count">1<', page.source)

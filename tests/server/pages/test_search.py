@@ -30,6 +30,9 @@ def test_each_result_leads_to_its_place(visitor: Visitor, garden: dict[str, str]
 
     assert page.source.count("<mark>orchid</mark>") == 4
     assert "<b>orchid" not in page.source
+    # Each result names its chat by its title, and all of it is the link.
+    assert "in c1" not in page.text
+    assert all("orchid" in link.text for link in page.links if link.href in places)
     assert [link.href for link in page.links if link.href in places] == places
     for place in places:
         path, _, anchor = place.partition("#")
@@ -67,7 +70,9 @@ def test_keys_search_move_and_go(page: Page, garden: dict[str, str]) -> None:
     for _ in range(3):
         page.keyboard.press("j")
     page.keyboard.press("k")
-    assert page.evaluate("document.activeElement.textContent") == "user"
+    focused = page.locator(":focus")
+    assert focused.locator("strong").text_content() == "The orchid garden"
+    assert "Is an <b>orchid</b> red?" in (focused.text_content() or "")
     page.keyboard.press("o")
     page.wait_for_url(f"**/messages/{garden['message']}#m-*")
 
@@ -83,3 +88,12 @@ def test_keys_search_move_and_go(page: Page, garden: dict[str, str]) -> None:
     page.keyboard.press("g")
     page.keyboard.press("a")
     page.wait_for_url("**/approvals")
+
+
+@pytest.mark.browser
+def test_keys_use_the_main_link_of_a_row(page: Page, api: Api) -> None:
+    call = api.call("app-builder:run_command", command="ls")
+    page.reload()
+    page.keyboard.press("j")
+    page.keyboard.press("o")
+    page.wait_for_url(f"**/approvals/{call['execution_id']}")
