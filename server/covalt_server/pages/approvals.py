@@ -91,7 +91,7 @@ def approve(execution_id: str) -> Response:
         context(), execution_id, can_ask=elicitation.KINDS, reason=_reason(), allow=allow
     )
     try:
-        return elicitation.redirect_when_ready(stream)
+        return elicitation.redirect_when_ready(stream, approved=True)
     except ApprovalRenewedError as again:
         flash(
             "The call did not run, because its files or its tool have changed. This is the new"

@@ -33,7 +33,10 @@ _TITLE = 60
 
 @pages.get("/chats/<chat_id>")
 def chat(chat_id: str) -> str:
-    """Show the conversation of the active branch, or of another one; with ``compare``, of two."""
+    """Show the conversation of the active branch, or of another one; with ``compare``, of two.
+
+    The result of the call with the id ``call`` is open.
+    """
     branch, compare, before_id = (
         request.args.get(name) or None for name in ("branch", "compare", "before")
     )
@@ -131,7 +134,7 @@ def _values(chat_detail: ChatDetail, *parts: ConversationPage) -> dict[str, Any]
     }
     return {
         "chat": chat_detail,
-        "open_call": call_lines.opened(parts[0]),
+        "open_call": request.args.get("call") or call_lines.opened(parts[0]),
         "folds": call_lines.folds,
         "document": markdown.rendered,
         "most_letters": MOST_LETTERS,

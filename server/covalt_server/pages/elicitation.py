@@ -14,6 +14,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_server.api import streams
 from covalt_server.forms import form as form_values
 from covalt_server.pages import layout
+from covalt_server.render import call_lines
 from covalt_server.request_context import context
 
 if TYPE_CHECKING:
@@ -34,20 +35,28 @@ WAIT_S = 1.0
 """How long a form waits for its call, in seconds; then the page of the running call is shown."""
 
 
-def redirect_when_ready(stream: CallStream) -> Response:
+def redirect_when_ready(stream: CallStream, *, approved: bool = False) -> Response:
     """Redirect to the page of a call, or to its question if it has one.
 
     A call that takes longer than ``WAIT_S`` is followed on its page.  With the value ``to=chat`` in the request, redirect
     to the call in the conversation, which shows all of this; with ``to=tool``, a call that has ended is shown next to its form.
+    After the call was ``approved``, the page says so, with the state of the call.
 
     Raises:
         CovaltError: if the call was refused.
     """
     inquiry = stream.until_ended_or_asking(WAIT_S)
+    message = _after_approval(stream) if approved else ""
     # A refused call has no record, so the conversation could not show the reason.
     if request.values.get("to") == "chat" and not isinstance(stream.outcome, CovaltError):
         anchor = f"c-{stream.call.call_id}"
-        return layout.back("conversation.chat", chat_id=stream.call.chat_id, _anchor=anchor)
+        return layout.back(
+            "conversation.chat",
+            message,
+            chat_id=stream.call.chat_id,
+            call=stream.call.call_id if approved else None,
+            _anchor=anchor,
+        )
     if inquiry is not None:
         key = next(iter(inquiry.open()), "")
         where = {"call_id": stream.call.call_id, "question_id": inquiry.id, "key": key}
@@ -61,7 +70,19 @@ def redirect_when_ready(stream: CallStream) -> Response:
         call = stream.call
         where = {"tool_id": call.tool_id, "chat": call.chat_id, "run": call.call_id}
         return layout.back("tools.tool", **where, _anchor="result")
-    return layout.back("calls.call", chat_id=stream.call.chat_id, call_id=stream.call.call_id)
+    return layout.back(
+        "calls.call", message, chat_id=stream.call.chat_id, call_id=stream.call.call_id
+    )
+
+
+def _after_approval(stream: CallStream) -> str:
+    """Return the message after an approval; it has no arguments, because it is sent in a cookie."""
+    name, outcome = call_lines.action(stream.call.tool_id), stream.outcome
+    if outcome is None:
+        return f"Approved: {name} has not ended yet."
+    if isinstance(outcome, CovaltError) or outcome.approval is not None:
+        return ""
+    return f"Approved and ran: {name} ({'success' if outcome.error is None else 'error'})."
 
 
 def question_url(call_id: str, to: str | None = None) -> str | None:

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.operations import toolset_files
+from covalt_git.problems import codes
 from covalt_git.render.inject_data import inject
 from covalt_git.toolsets import file_changes
 from covalt_server.pages import layout
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 pages = Blueprint("toolset_files", __name__)
 
 _MARK = "\ufeff"
-_NOTE = Markup('<span class="problem-note {}"><code>{}</code> {}{}</span>')
+_NOTE = Markup('<span class="problem-note {}"><code>{}</code> {}{}{}</span>')
+_ACTS = Markup('<span class="row">{}</span>')
+_ACT = Markup('<a class="button small" href="{}">{}</a>')
 _HINT = Markup(" <span>{}</span>")
 _ACTION = "change files of toolsets"
 
@@ -46,13 +49,26 @@ class Draft(NamedTuple):
     note: str = ""
 
 
-def problem_notes(problems: Sequence[Problem]) -> dict[int, Markup]:
-    """Return the notes of a listing: at each line with problems, these problems."""
+def problem_notes(
+    problems: Sequence[Problem], *, fix_page: str = "", edit_page: str = ""
+) -> dict[int, Markup]:
+    """Return the notes of a listing: at each line with problems, these problems.
+
+    Each has links to the pages that fix and edit the file, as far as there are any: a link to the line moves past those
+    above the listing.
+    """
     notes: dict[int, Markup] = {}
     for problem in problems:
         kind = "warn" if problem.severity == "warning" else "bad"
         hint = _HINT.format(layout.displayed(problem.hint)) if problem.hint else ""
-        note = _NOTE.format(kind, problem.code, layout.displayed(problem.message), hint)
+        is_misspelt = problem.code == codes.UNKNOWN_KEY
+        acts = Markup().join(
+            _ACT.format(page, label)
+            for page, label in ((fix_page if is_misspelt else "", "Fix..."), (edit_page, "Edit"))
+            if page
+        )
+        links = _ACTS.format(acts) if acts else ""
+        note = _NOTE.format(kind, problem.code, layout.displayed(problem.message), hint, links)
         notes[problem.line] = notes.get(problem.line, Markup()) + note
     return notes
 

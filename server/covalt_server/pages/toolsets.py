@@ -355,11 +355,19 @@ def source(toolset_id: str, path: str) -> str:
     content = (toolset.folder / path).read_bytes()
     name = f"toolsets/{toolset.id}/{path}"
     problems = [problem for problem in toolset.problems if problem.path == name]
+    admin = request_context.context().is_admin
+    editable = admin and toolset_files.is_editable(toolset, path)
+    fixable = toolset_files.fixable(toolset.id) if admin and path == MANIFEST else 0
     listing = None
     if not is_binary_content(content):
         text = content.decode("utf-8", "replace")
-        listing = code.highlighted(text, path=path, notes=toolset_files.problem_notes(problems))
-    admin = request_context.context().is_admin
+        place = {"toolset_id": toolset.id}
+        notes = toolset_files.problem_notes(
+            problems,
+            fix_page=url_for("toolset_files.fix", **place) if fixable else "",
+            edit_page=url_for("toolset_files.edit", path=path, **place) if editable else "",
+        )
+        listing = code.highlighted(text, path=path, notes=notes)
     return render_template(
         "toolset_source.html",
         toolset=toolset,
@@ -367,8 +375,8 @@ def source(toolset_id: str, path: str) -> str:
         shown=listing,
         problems=problems,
         source_of=toolset_files.source_of(toolset.id),
-        editable=admin and toolset_files.is_editable(toolset, path),
-        fixable=toolset_files.fixable(toolset.id) if admin and path == MANIFEST else 0,
+        editable=editable,
+        fixable=fixable,
     )
 
 

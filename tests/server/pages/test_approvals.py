@@ -79,6 +79,16 @@ def test_the_reason_of_a_decision_is_recorded_and_a_denied_call_has_no_duration(
     assert (detail["state"], detail["decision_reason"]) == ("approved", "reviewed")
 
 
+def test_after_an_approval_the_conversation_says_how_the_call_ended_and_shows_it(
+    visitor: Visitor, api: Api
+) -> None:
+    call = api.call("app-builder:run_command", command="true")
+    page = visitor.send(visitor.open("/chats/c1").form("/approve"))
+    assert "Approved and ran: Run command (success)." in page.text
+    (row,) = [one for one in page.named("details") if one.get("id") == f"c-{call['id']}"]
+    assert "open" in row
+
+
 def test_the_duration_of_an_approved_call_begins_with_its_approval(
     visitor: Visitor, api: Api
 ) -> None:

@@ -33,6 +33,9 @@ def test_the_line_of_each_problem_is_marked_and_its_fix_is_shown_first(
     # The second mistake is only reported once the first one is fixed, but fixed together.
     assert marked[0] == wrong[0]
     assert set(marked) <= set(wrong)
+    # A link to the line moves past the links above the listing, so its note has them too.
+    after = page.source.partition(f'id="{marked[0]}"')[2]
+    assert after.index('href="/toolsets/data-lab/fix"') < after.index('class="line')
 
     page = visitor.open(page.link("Fix 2 keys..."))
     assert any(line.strip().startswith("entrypoint") for line in page.changed_lines("add"))
