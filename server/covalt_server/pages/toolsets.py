@@ -361,11 +361,12 @@ def source(toolset_id: str, path: str) -> str:
     listing = None
     if not is_binary_content(content):
         text = content.decode("utf-8", "replace")
-        place = {"toolset_id": toolset.id}
         notes = toolset_files.problem_notes(
             problems,
-            fix_page=url_for("toolset_files.fix", **place) if fixable else "",
-            edit_page=url_for("toolset_files.edit", path=path, **place) if editable else "",
+            fix_page=url_for("toolset_files.fix", toolset_id=toolset.id) if fixable else "",
+            edit_page=url_for("toolset_files.edit", toolset_id=toolset.id, path=path)
+            if editable
+            else "",
         )
         listing = code.highlighted(text, path=path, notes=notes)
     return render_template(
