@@ -20,7 +20,7 @@ from covalt_git.workspaces.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from covalt_git.merging.merge_conflicts import Choices
+    from covalt_git.merging.merge_conflicts import Choices, Hunks
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.models.commit_record import MergeConflict, MergeDecision
     from covalt_git.workspaces.chat import ChatStore
@@ -39,7 +39,7 @@ class CallUndo(NamedTuple):
     """Result of an undo of a call, or of its preview.
 
     ``manifest_id`` is the new head of the branch, None in a preview.  With the status ``conflicts``, some conflicts
-    have no decision, and nothing has changed.  With ``kept``, the decisions keep the later lines, so nothing changes either.
+    have no decision, and nothing has changed; ``lines``, ``hunks`` and ``texts`` are as in a merge.  With ``kept``, the decisions keep the later lines, so nothing changes either.
     ``unstored`` are the paths that no commit has, so that they stay as
     they are.
     """
@@ -50,6 +50,8 @@ class CallUndo(NamedTuple):
     changes: tuple[FileChange, ...] = ()
     conflicts: tuple[MergeConflict, ...] = ()
     lines: Mapping[str, str | None] = MappingProxyType({})
+    hunks: Mapping[str, Hunks | None] = MappingProxyType({})
+    texts: Mapping[str, bytes | None] = MappingProxyType({})
     possible: Mapping[str, tuple[MergeDecision, ...]] = MappingProxyType({})
     unstored: tuple[WorkspaceNote, ...] = ()
 
@@ -109,14 +111,16 @@ def preview(
     call: WorkspaceManifest,
     branch: str | None = None,
     choices: Choices | None = None,
+    *,
+    text_of: str | None = None,
 ) -> CallUndo:
     """Return what :func:`undo` would do now; ``snapshot`` is a scan in memory.
 
-    It raises the errors of :func:`undo`.
+    The conflict at the path ``text_of`` gets its text.  It raises the errors of :func:`undo`.
     """
     name = chat.active_branch() if branch is None else chat.branch(branch).name
     is_active = name == chat.active_branch()
-    plan = _plan(chat, snapshot if is_active else None, call, name, choices or {})
+    plan = _plan(chat, snapshot if is_active else None, call, name, choices or {}, text_of=text_of)
     if is_active and plan.undo.status == "undone":
         # The undo would raise this error when it switches.
         switching.Switch(chat, snapshot.state, plan.after).check(snapshot.unstored())
@@ -129,6 +133,8 @@ def _plan(
     call: WorkspaceManifest,
     branch: str,
     choices: Choices,
+    *,
+    text_of: str | None = None,
 ) -> _Plan:
     """Return the undo on a branch; ``snapshot`` is the content of the workspace if the branch is active."""
     head = chat.branch(branch).manifest_id
@@ -154,6 +160,7 @@ def _plan(
         names=(branch, _BEFORE),
         unstored=() if snapshot is None else snapshot.unstored(),
         list_with=f"{command} --dry-run",
+        text_of=text_of,
     )
     status: UndoStatus = "undone"
     if merged.lines:
@@ -168,6 +175,8 @@ def _plan(
         changes,
         merged.conflicts,
         merged.lines,
+        merged.hunks,
+        merged.texts,
         {path: _without_both(possible) for path, possible in merged.possible.items()},
         tuple(_unstored(chat, call, snapshot)),
     )

@@ -180,11 +180,25 @@ def hunks(store: GitStore, clash: Clash) -> Hunks | None:
 
 
 def with_markers(store: GitStore, clash: Clash, names: tuple[str, str]) -> bytes | None:
-    """Return the merged text with git's conflict markers; None if a side is deleted, not text, or larger than 512 KiB."""
+    """Return the merged text with git's conflict markers; None if a side is not text or larger than 512 KiB.
+
+    If one side deleted the file, it is the text of the other side, without markers.
+    """
+    if clash.kind == "modify_delete":
+        return _remaining(store, clash)
     sides = _texts(store, clash)
     if sides is None or any(len(side) > _MOST_BYTES for side in sides):
         return None
     return line_merge.decided(*sides, (), names)
+
+
+def _remaining(store: GitStore, clash: Clash) -> bytes | None:
+    """Return the text of the side that did not delete the file; None if it is not a text, or too large."""
+    side = clash.theirs if clash.ours is None else clash.ours
+    if side is None or not _is_file(side):
+        return None
+    text = store.read_blob(side.oid)
+    return text if len(text) <= _MOST_BYTES and line_merge.is_text(b"", text, text) else None
 
 
 def _versions(clash: Clash) -> str:

@@ -17,6 +17,12 @@ approvals:
   - {pattern: "workspace.restore", require: true}
 """
 
+ONLY_RESTORES = """\
+version: 1
+roles:
+  restorer: {allow: ["workspace.*", "app-builder.*"], deny: ["workspace.write_file", "workspace.read_file"]}
+"""
+
 
 @pytest.fixture
 def called(new: Operations) -> tuple[Operations, Any]:
@@ -62,6 +68,28 @@ def test_a_conflict_has_the_lines_and_the_decisions(called: tuple[Operations, An
     choice = {"path": "a.txt", "decision": "theirs"}
     operate("undo_call", **request, resolutions=[choice])
     assert (operate.workspace("new") / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+def test_a_content_is_a_write_and_the_text_of_a_conflict_is_a_read(
+    called: tuple[Operations, Any],
+) -> None:
+    operate, call = called
+    operate.commit("new", **{"a.txt": "mine\n"})
+    (operate.root / "covalt.yaml").write_text(ONLY_RESTORES)
+    request = {"chat_id": "new", "call": call["id"]}
+    restorer = operate.as_role("restorer")
+    edited = {"path": "a.txt", "decision": "content", "content": "new\n"}
+    assert restorer.error("undo_call", **request, resolutions=[edited]).code == "forbidden"
+    text = {"dry_run": True, "text_of": "a.txt"}
+    assert restorer.error("undo_call", **request, **text).code == "forbidden"
+    assert restorer("undo_call", **request, dry_run=True)["conflicts"][0]["text"] is None
+
+    (operate.root / "covalt.yaml").write_text(ROLES)
+    both = operate.as_role("both")
+    (conflict,) = both("undo_call", **request, **text)["conflicts"]
+    assert "<<<<<<< main\nmine\n" in conflict["text"]
+    both("undo_call", **request, resolutions=[edited])
+    assert (operate.workspace("new") / "a.txt").read_text() == "new\n"
 
 
 def test_only_calls_have_an_undo(called: tuple[Operations, Any]) -> None:

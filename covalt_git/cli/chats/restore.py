@@ -85,7 +85,8 @@ def undo(
     `chat redo` reverts the last undo.
 
     With CALL, undoes all changes of the workspace while the call ran, also those that you made meanwhile.  Later
-    changes are kept.  If a later change is in the same lines, the command shows it, changes nothing, and exits with 1.
+    changes in other lines are kept.  If a later change is in the same lines, the command shows it, changes nothing, and
+    exits with 1.
 
     Example: covalt-git chat undo c1
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -11,30 +11,31 @@ from covalt_git.merging import call_undo
 from covalt_git.merging.call_undo import UndoStatus
 from covalt_git.merging.merge_conflicts import Choice, Choices
 from covalt_git.models.commit_record import WorkspaceNotes
-from covalt_git.operations.chats.merges import Conflict, about_conflict
+from covalt_git.operations.chats.merges import (
+    TEXT_OF,
+    Conflict,
+    UndoDecision,
+    UndoResolution,
+    about_conflict,
+    check_reading,
+    choice_of,
+    decoded,
+    hunks_of,
+    written,
+)
 from covalt_git.operations.chats.workspace_files import FileDiff, diff_of
 from covalt_git.operations.context import Context
-from covalt_git.operations.registry import ChatRequest, Request, Result, operation
+from covalt_git.operations.registry import ChatRequest, EquivalentCall, Result, operation
 from covalt_git.operations.results import Notes, PathNote
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from covalt_git.merging.call_undo import CallUndo
     from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
 
-UndoDecision = Literal["ours", "theirs", "union"]
-
 _MOST_PATCHES = 2_000
-
-
-class UndoResolution(Request):
-    """The resolution of one conflict of an undo."""
-
-    path: str = Field(max_length=4096)
-    decision: UndoDecision = Field(
-        description="ours: the version of the branch stays; theirs: the version from before the call; union: the lines"
-        " of both."
-    )
 
 
 class UndoCall(ChatRequest):
@@ -53,6 +54,9 @@ class UndoCall(ChatRequest):
     )
     resolutions: tuple[UndoResolution, ...] = Field((), max_length=1000)
     dry_run: bool = Field(default=False, description="Return the result without undoing.")
+    text_of: str | None = Field(
+        None, max_length=4096, description=f"{TEXT_OF} Only with ``dry_run``."
+    )
     patches: int = Field(
         _MOST_PATCHES, ge=0, le=_MOST_PATCHES, description="Maximum number of files with a patch."
     )
@@ -81,29 +85,37 @@ class CallUndone(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
+def _written(request: UndoCall) -> Iterator[EquivalentCall]:
+    return written(request.resolutions)
+
+
 # Not as workspace:restore of some paths: which paths a merge changes is known only under the lock.  Without
 # arguments, any rule about it counts.
-@operation(changes=True, errors=(404, 409), needs=("workspace:restore",))
+@operation(changes=True, errors=(404, 409), needs=("workspace:restore",), calls=_written)
 def undo_call(context: Context, request: UndoCall) -> CallUndone:
     """Undo the changes of files by one call on a branch, in a new commit; later changes are kept.
 
     The commit of a call has everything that changed in the workspace while the call ran, also what users wrote.
 
     It is a three-way merge.  If later changes are in the same lines and the request does not resolve this conflict,
-    nothing changes: the ``status`` is ``conflicts``.  On the active branch, uncommitted changes are committed first.
+    nothing changes: the ``status`` is ``conflicts``.  Only a decision about a conflict can drop later changes.  On the
+    active branch, uncommitted changes are committed first.
     Another branch needs the right to check it out.
     """
     chat = context.chat(request.chat_id)
     call = _call(context, chat, request.call)
     choices: Choices = {
-        resolution.path: Choice(resolution.decision) for resolution in request.resolutions
+        resolution.path: choice_of(resolution) for resolution in request.resolutions
     }
     if request.conflicts is not None:
         choices = {None: Choice(request.conflicts), **choices}
     if request.dry_run:
         with chat.scan_in_memory() as scan:
             _require_branch(context, chat, request.branch)
-            preview = call_undo.preview(chat, scan, call, request.branch, choices)
+            preview = call_undo.preview(
+                chat, scan, call, request.branch, choices, text_of=request.text_of
+            )
+            check_reading(context, preview.texts)
             return _undone(chat, call, preview, request.patches, WorkspaceNotes())
     with context.writing(chat) as writer:
         _require_branch(context, chat, request.branch)
@@ -152,6 +164,8 @@ def _undone(
                 about=about_conflict(conflict, undo.branch, "the undo"),
                 decisions=undo.possible.get(conflict.path, ()),
                 lines=undo.lines.get(conflict.path),
+                hunks=hunks_of(undo.hunks.get(conflict.path)),
+                text=decoded(undo.texts.get(conflict.path)),
             )
             for conflict in undo.conflicts
         ),

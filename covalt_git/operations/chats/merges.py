@@ -48,10 +48,10 @@ _LINES = (
     "The conflicting lines with those of the base and some context, in git's style diff3; null: a side is "
     "deleted, not text, or larger than 512 KiB."
 )
-_TEXT_OF = "The path of an unresolved conflict that gets its ``text``, to edit it."
+TEXT_OF = "The path of an unresolved conflict that gets its ``text``, to edit it."
 _TEXT = (
-    "The merged text with git's conflict markers, if the request's ``text_of`` is the path; null also if ``lines`` "
-    "is, or if it is not UTF-8."
+    "The merged text with git's conflict markers, if the request's ``text_of`` is the path. If a side deleted the file: the "
+    "text of the other side. null if a side is not text in UTF-8, or larger than 512 KiB."
 )
 _HUNKS = "The decision about each hunk, in order, with the decision ``hunks``; the other lines are merged."
 _VERSIONS = (
@@ -63,6 +63,8 @@ _BASE64 = "The resolved content as base64, if it is not UTF-8; instead of ``cont
 
 _BASE64_PATTERN = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
+UndoDecision = Literal["ours", "theirs", "union"]
+
 
 class Resolution(Request):
     """The resolution of one conflict."""
@@ -72,6 +74,23 @@ class Resolution(Request):
         description="ours: the active branch's version; theirs: the other; union: the lines of both; "
         "both: keep both as files; hunks: a side, or the lines of both, for each hunk; content: the text in "
         "``content``."
+    )
+    hunks: tuple[HunkDecision, ...] = Field((), max_length=10_000, description=_HUNKS)
+    versions: str | None = Field(None, max_length=64, description=_VERSIONS)
+    content: str | None = Field(None, description=_CONTENT)
+    content_base64: Base64Bytes | None = Field(
+        None, description=_BASE64, json_schema_extra={"pattern": _BASE64_PATTERN}
+    )
+
+
+class UndoResolution(Request):
+    """The resolution of one conflict of an undo."""
+
+    path: str = Field(max_length=4096)
+    decision: Literal[UndoDecision, "hunks", "content"] = Field(
+        description="ours: the version of the branch stays; theirs: the version from before the call, without later"
+        " changes of the file; union: the lines of both; hunks: a side, or the lines of both, for each hunk; content:"
+        " the text in ``content``."
     )
     hunks: tuple[HunkDecision, ...] = Field((), max_length=10_000, description=_HUNKS)
     versions: str | None = Field(None, max_length=64, description=_VERSIONS)
@@ -102,14 +121,14 @@ class MergeBranch(ChatRequest):
     )
     dry_run: bool = Field(default=False, description="Return the result without merging.")
     text_of: str | None = Field(
-        None, max_length=4096, description=f"{_TEXT_OF} Only with ``dry_run``."
+        None, max_length=4096, description=f"{TEXT_OF} Only with ``dry_run``."
     )
 
 
 class ListConflicts(ChatRequest):
     """A chat whose conflicts to list."""
 
-    text_of: str | None = Field(None, max_length=4096, description=_TEXT_OF)
+    text_of: str | None = Field(None, max_length=4096, description=TEXT_OF)
 
 
 class ResolveConflict(ChatRequest):
@@ -222,14 +241,18 @@ class ConflictResolved(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-def _written(request: MergeBranch) -> Iterator[EquivalentCall]:
+def written(resolutions: Iterable[Resolution | UndoResolution]) -> Iterator[EquivalentCall]:
     """Yield calls that write the texts of resolutions."""
-    for resolution in request.resolutions:
+    for resolution in resolutions:
         for content in _contents(resolution):
             # A text of the request itself is a write: a role that may only restore could put any text into a file by
             # it (tests/security/test_operations_by_role.py).
             text = content.decode(errors="replace")
             yield EquivalentCall("workspace:write_file", {"path": resolution.path, "content": text})
+
+
+def _written(request: MergeBranch) -> Iterator[EquivalentCall]:
+    return written(request.resolutions)
 
 
 @operation(changes=True, errors=(404, 409), needs=("workspace:restore",), calls=_written)
@@ -243,7 +266,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
     chat = context.chat(request.chat_id)
     rest = {None: Choice(request.conflicts)} if request.conflicts else {}
     choices: Choices = rest | {
-        resolution.path: _choice(resolution) for resolution in request.resolutions
+        resolution.path: choice_of(resolution) for resolution in request.resolutions
     }
     if request.dry_run:
         merge = branch_merge.preview(
@@ -254,7 +277,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
             again=request.again,
             text_of=request.text_of,
         )
-        _check_reading(context, merge.texts)
+        check_reading(context, merge.texts)
         return _merged(merge, WorkspaceNotes())
     with context.writing(chat) as writer:
         merge = branch_merge.merge(
@@ -282,7 +305,7 @@ def list_conflicts(context: Context, request: ListConflicts) -> ConflictList:
     unresolved += stopped.conflicts if stopped else ()
     for conflict in unresolved:
         if conflict.text is not None:
-            _check_reading(context, filter(None, (conflict.path, conflict.saved_as)))
+            check_reading(context, filter(None, (conflict.path, conflict.saved_as)))
     return ConflictList(conflicts=conflicts, stopped=stopped)
 
 
@@ -302,7 +325,7 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
     stay unresolved, with both versions as files.
     """
     chat = context.chat(request.chat_id)
-    choice = _choice(request)
+    choice = choice_of(request)
     with context.writing(chat) as writer:
         changes = resolving.resolve(
             writer, request.path, choice, check_path=partial(_check_path, context)
@@ -320,7 +343,7 @@ def resolve_conflict(context: Context, request: ResolveConflict) -> ConflictReso
     )
 
 
-def _check_reading(context: Context, paths: Iterable[str]) -> None:
+def check_reading(context: Context, paths: Iterable[str]) -> None:
     """Check that no rule denies to read files whose text is returned as a whole."""
     for path in paths:
         context.require_reading("workspace:read_file", {"path": path})
@@ -354,8 +377,8 @@ def waiting_conflicts(
             about=about_conflict(conflict, ours, conflict.branch),
             decisions=resolving.possible(chat, conflict, scan.tree),
             lines=resolving.lines(chat, conflict, scan.tree),
-            hunks=_hunks(resolving.hunks(chat, conflict, scan.tree)),
-            text=_decoded(resolving.text(chat, conflict, scan.tree))
+            hunks=hunks_of(resolving.hunks(chat, conflict, scan.tree)),
+            text=decoded(resolving.text(chat, conflict, scan.tree))
             if text_of in {conflict.path, conflict.saved_as}
             else None,
         )
@@ -363,7 +386,12 @@ def waiting_conflicts(
     )
 
 
-def _choice(request: Resolution | ResolveConflict) -> Choice:
+def choice_of(request: Resolution | ResolveConflict | UndoResolution) -> Choice:
+    """Return the decision of a request about one conflict.
+
+    Raises:
+        InvalidRequestError: if a decision lacks its content or hunks, or another decision has them.
+    """
     contents = _contents(request)
     if len(contents) != (request.decision == "content"):
         raise InvalidRequestError(
@@ -379,7 +407,8 @@ def _choice(request: Resolution | ResolveConflict) -> Choice:
     return Choice(decision, content, request.hunks, request.versions)
 
 
-def _hunks(found: Hunks | None) -> ConflictHunks | None:
+def hunks_of(found: Hunks | None) -> ConflictHunks | None:
+    """Return the hunks of a conflict as a result has them."""
     if found is None:
         return None
     hunks = (
@@ -395,7 +424,7 @@ def _hunks(found: Hunks | None) -> ConflictHunks | None:
     return ConflictHunks(hunks=tuple(hunks), merged=found.merged, versions=found.versions)
 
 
-def _decoded(text: bytes | None) -> str | None:
+def decoded(text: bytes | None) -> str | None:
     """Return a text; None if it is not UTF-8, because it could not be sent back unchanged."""
     try:
         return None if text is None else text.decode()
@@ -403,7 +432,7 @@ def _decoded(text: bytes | None) -> str | None:
         return None
 
 
-def _contents(request: Resolution | ResolveConflict) -> list[bytes]:
+def _contents(request: Resolution | ResolveConflict | UndoResolution) -> list[bytes]:
     """Return the content of a resolution; more than one is an error of the request."""
     text = None if request.content is None else request.content.encode()
     return [content for content in (text, request.content_base64) if content is not None]
@@ -426,8 +455,8 @@ def _merged(merge: Merge, fresh: WorkspaceNotes) -> Merged:
                 about=about_conflict(conflict, merge.into, merge.branch),
                 decisions=merge.possible.get(conflict.path, ()),
                 lines=merge.lines.get(conflict.path),
-                hunks=_hunks(merge.hunks.get(conflict.path)),
-                text=_decoded(merge.texts.get(conflict.path)),
+                hunks=hunks_of(merge.hunks.get(conflict.path)),
+                text=decoded(merge.texts.get(conflict.path)),
             )
             for conflict in merge.conflicts
         ),

@@ -66,6 +66,9 @@ class Chosen(NamedTuple):
         return {"decision": self.decision}
 
 
+_EDIT_BY_COMMAND = "covalt-git chat resolve prints it with --markers, and takes it with --with FILE"
+_EDIT_AFTER_UNDO = "choose a version, and edit the file after the undo"
+
 _OUTCOMES = {
     "merged": "Merged {branch} into {into}.",
     "fast_forward": "Fast-forwarded {into} to {branch}.",
@@ -170,19 +173,36 @@ def undo_call_preview(chat_id: str, call_id: str) -> str:
 
 @pages.post("/chats/<chat_id>/calls/<call_id>/undo")
 def undo_call(chat_id: str, call_id: str) -> Response | str:
-    """Undo a call on the branch that the preview showed.
+    """Undo a call on the branch that the preview showed, or show what the form's choices change.
 
-    With a conflict that has no choice, show the preview again, also if the conflict is new since then.
+    With a conflict that has no choice, show the choices again, also if the conflict is new since then.
     """
-    branch, choices = request.form.get("branch") or None, _choices()
-    decisions = [{"path": path, "decision": way} for path, way in choices.items()]
+    form = request.form
+    branch, edited, step = form.get("branch") or None, form.get("edit"), form.get("step")
+    choices = {path: _chosen(path, decision) for path, decision in _choices().items()}
+
+    def planned(text_of: str | None = None) -> CallUndone:
+        return _undo_call(chat_id, call_id, branch, dry_run=True, text_of=text_of)
+
+    if step == "choose":
+        return _undo_page(chat_id, planned(), choices)
     try:
-        outcome = _undo_call(chat_id, call_id, branch, resolutions=decisions)
+        if edited is not None:
+            choices = _editing(choices, planned(edited), edited, _EDIT_AFTER_UNDO)
+            return _undo_page(chat_id, planned(), choices)
+        for path, choice in choices.items():
+            if choice.decision == "content":
+                choices[path] = _with_breaks(choice, path, planned(path).conflicts)
+        decisions = [{"path": path} | choice.resolution() for path, choice in choices.items()]
+        outcome = _undo_call(
+            chat_id, call_id, branch, resolutions=decisions, dry_run=step == "show"
+        )
     except CovaltError as error:
-        preview = _undo_call(chat_id, call_id, branch, dry_run=True)
-        return make_response(_undo_page(chat_id, preview, choices, error), error.http_status)
+        return make_response(_undo_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":
-        return _undo_page(chat_id, outcome, choices)
+        return _undo_page(chat_id, planned(), choices)
+    if step == "show":
+        return _undo_page(chat_id, outcome, choices, is_shown=True)
     if outcome.status == "undone":
         message = f"Undone in a new commit on {outcome.branch}."
         return layout.back("conversation.chat", message, chat_id=chat_id)
@@ -233,9 +253,12 @@ def _chosen(path: str, decision: str) -> Chosen:
 
 
 def _editing(
-    choices: dict[str, Chosen], listing: Merged | ConflictList, path: str
+    choices: dict[str, Chosen],
+    listing: Merged | ConflictList | CallUndone,
+    path: str,
+    hint: str = _EDIT_BY_COMMAND,
 ) -> dict[str, Chosen]:
-    """Return choices with the text of one conflict to edit.
+    """Return choices with the text of one conflict to edit; ``hint`` is the way to edit another text.
 
     Raises:
         CovaltError: if a form could not send the text back unchanged.
@@ -244,7 +267,7 @@ def _editing(
     if text is None or not previews.preview(path, text.encode()).editable:
         raise CovaltError(
             f"the merge of {path!r} cannot be edited in the browser",
-            hint="covalt-git chat resolve prints it with --markers, and takes it with --with FILE",
+            hint=hint,
             code="not_editable",
             http_status=409,
         )
@@ -358,9 +381,12 @@ def _undo_call(chat_id: str, call_id: str, branch: str | None, **fields: Any) ->
 def _undo_page(
     chat_id: str,
     undo: CallUndone,
-    choices: Mapping[str, str] = MappingProxyType({}),
+    choices: Mapping[str, Chosen] = MappingProxyType({}),
     error: CovaltError | None = None,
+    *,
+    is_shown: bool = False,
 ) -> str:
+    """Show an undo; ``is_shown`` if its changes are those of the choices, which then cannot be changed."""
     commit = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=undo.call_manifest_id)
     return render_template(
         "undo_call.html",
@@ -368,8 +394,8 @@ def _undo_page(
         undo=undo,
         row=commit,
         branches=ask(branches.list_branches, chat_id=chat_id).branches,
-        choice=CHOICE,
         choices=choices,
+        is_shown=is_shown,
         error=error,
         lines=code.highlighted,
         patch=differences.DiffRenderer(),

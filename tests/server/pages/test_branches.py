@@ -295,11 +295,53 @@ def test_conflicts_of_an_undo_come_first_and_keep_the_later_lines(
     (api.workspace / "a.txt").write_text("mine\n")
     address = f"/chats/c1/calls/{call['id']}/undo"
     page = visitor.open(address)
-    assert page.text.index("1 conflict with later changes") < page.text.index("Apply these choices")
+    assert page.text.index("1 conflict with later changes") < page.text.rindex("Show the result")
     form = page.form(address)
     assert "choice:a.txt" not in form.fields  # A choice must not be preselected.
     page = visitor.send(form, **{"choice:a.txt": "ours"})
     assert folder(api) == {"a.txt": "mine\n", "b.txt": "b\n"}
+
+
+def test_one_line_of_a_call_is_removed_by_editing_the_result_of_its_undo(
+    visitor: Visitor, api: Api
+) -> None:
+    api.write("notes.txt", "Notes\n")
+    call = api.write("notes.txt", "Notes\nBuy milk\n")
+    api.write("notes.txt", "Notes\nBuy milk\nCall home\n")
+    address = f"/chats/c1/calls/{call['id']}/undo"
+    page = visitor.open(address)
+    assert "Now on main Buy milk Call home After the call Buy milk Before the call" in page.text
+    assert "<<<<<<<" not in page.text
+    assert "Later changes are kept." not in page.text
+    assert "Use the whole file from before the call, without later changes" in page.text
+
+    page = visitor.send(page.form(address), edit="notes.txt")
+    assert visitor.send(page.form(address), "Show the result").status == 400  # with markers
+    text = "Notes\r\nCall home\r\n"
+    page = visitor.send(page.form(address), "Show the result", **{"content:notes.txt": text})
+    assert [line.strip() for line in page.changed_lines("del")] == ["Buy milk"]
+    assert page.changed_lines("add") == []
+    assert folder(api) == {"notes.txt": "Notes\nBuy milk\nCall home\n"}
+
+    again = visitor.send(page.form(address), "Change the choices")
+    assert again.form(address).fields["content:notes.txt"] == ["Notes\nCall home\n"]
+    visitor.send(page.form(address), "Apply these choices to main")
+    assert folder(api) == {"notes.txt": "Notes\nCall home\n"}
+
+
+def test_the_result_of_an_undo_that_would_delete_a_file_is_edited(
+    visitor: Visitor, api: Api
+) -> None:
+    call = api.write("notes.txt", "Buy milk\n")
+    api.write("notes.txt", "Buy milk\nCall home\n")
+    address = f"/chats/c1/calls/{call['id']}/undo"
+    page = visitor.send(visitor.open(address).form(address), edit="notes.txt")
+    assert page.form(address).fields["content:notes.txt"] == ["Buy milk\nCall home\n"]
+    page = visitor.send(
+        page.form(address), "Show the result", **{"content:notes.txt": "Call home\r\n"}
+    )
+    visitor.send(page.form(address), "Apply these choices to main")
+    assert folder(api) == {"notes.txt": "Call home\n"}
 
 
 def test_an_undo_that_keeps_all_later_lines_says_that_nothing_was_changed(
