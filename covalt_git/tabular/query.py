@@ -84,10 +84,22 @@ def find_page(titles: Sequence[str], rows: Iterable[Row], query: RowQuery) -> Pa
     )
 
 
-def find_rows(rows: Iterable[Row], filters: Sequence[Filter]) -> Iterator[Row]:
-    """Yield the rows that match filters, in their order."""
+def find_rows(
+    rows: Iterable[Row],
+    filters: Sequence[Filter],
+    sort: int | None = None,
+    *,
+    descending: bool = False,
+) -> Iterator[Row]:
+    """Yield all rows that match filters, in their order, or sorted by a column as :func:`find_page` sorts."""
     tests = [_test(condition) for condition in filters]
-    return (row for row in rows if all(test(row) for test in tests))
+    matching = (row for row in rows if all(test(row) for test in tests))
+    if sort is None:
+        return matching
+    # Unlike a page, the answer has all rows, so that the memory holds them anyway.
+    chosen = list(matching)
+    numbered = enumerate(chosen, 1)
+    return (row for _, row in _sorted(numbered, sort, len(chosen), descending=descending))
 
 
 class _Facts:

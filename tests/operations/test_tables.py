@@ -30,6 +30,11 @@ def test_a_file_is_sorted_and_filtered_by_its_titles(api: Api) -> None:
     assert (warm["ragged"], warm["first_ragged"], warm["encoding"]) == (1, 4, "utf-8")
     exported = api.ask("export_table", chat_id="c1", path="days.csv", where="celsius>9").get_data()
     assert exported == b"day,celsius,note\r\n2026-01-03,10,=1+1\r\n"
+    whole = api.ask(
+        "export_table", chat_id="c1", path="days.csv", sort="celsius", descending="true"
+    ).get_data(as_text=True)
+    days = [line[:10] for line in whole.splitlines()[1:]]
+    assert days == ["2026-01-03", "2026-01-01", "2026-01-02", "2026-01-04"]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,10 @@ def table(
     source = {"chat_id": chat_id, "path": path, "call_id": call_id, "manifest": commit}
     conditions = "\n".join(where)
     if as_csv:
-        with ask(tables.export_table, **source, where=conditions).stream as stream:
+        exported = ask(
+            tables.export_table, **source, where=conditions, sort=sort, descending=descending
+        )
+        with exported.stream as stream:
             click.echo(stream.read(), nl=False)
         return
     page = ask_to_print(

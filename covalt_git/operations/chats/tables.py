@@ -31,6 +31,8 @@ _WHERE = (
     "them. A column is a title or #1, #2, ..."
 )
 
+_SORT = "The column to sort by; null: the rows keep the order of the table."
+
 
 class TableRequest(ChatRequest):
     """The table to read: the CSV file ``path``, or the result of the call ``call_id``."""
@@ -52,7 +54,7 @@ class TableRequest(ChatRequest):
 class ReadTable(TableRequest):
     """Request for a page of a table."""
 
-    sort: str | None = Field(None, max_length=1000, description="The column to sort by.")
+    sort: str | None = Field(None, max_length=1000, description=_SORT)
     descending: bool = False
     offset: int = Field(0, ge=0, description="Number of rows to skip.")
     limit: int = Field(100, ge=1, le=1000)
@@ -60,6 +62,9 @@ class ReadTable(TableRequest):
 
 class ExportTable(TableRequest):
     """Request for the rows of a table that match, as a CSV file."""
+
+    sort: str | None = Field(None, max_length=1000, description=_SORT)
+    descending: bool = False
 
 
 class TableRow(Result):
@@ -136,7 +141,7 @@ def read_table(context: Context, request: ReadTable) -> TablePage:
 
 @operation(errors=(404, 409))
 def export_table(context: Context, request: ExportTable) -> ResultFile:
-    """Send the rows of a table that match, in the order of the table, as CSV: commas, UTF-8, CR LF.
+    """Send the rows of a table that match, sorted or in the order of the table, as CSV: commas, UTF-8, CR LF.
 
     Cells are as they are in the table.  A spreadsheet runs a cell that begins with ``=``, ``+``, ``-`` or ``@`` as a formula.
     """
@@ -144,7 +149,9 @@ def export_table(context: Context, request: ExportTable) -> ResultFile:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(table.titles)
-    writer.writerows(find_rows(table.rows, _filters(table.titles, request.where)))
+    sort = None if request.sort is None else _column(table.titles, request.sort)
+    filters = _filters(table.titles, request.where)
+    writer.writerows(find_rows(table.rows, filters, sort, descending=request.descending))
     name = (request.path or "result").rpartition("/")[2].rpartition(".")[0] or "result"
     content = text.getvalue().encode("utf-8", "replace")
     return ResultFile.of_bytes(content, f"{name}-rows.csv", "text/csv", attachment=True)

@@ -15,7 +15,7 @@ from covalt_git.text.display import shorten
 from covalt_server.render.previews import MAX_CELL, MAX_COLUMNS, is_numeric
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from werkzeug.wrappers import Response
 
@@ -39,6 +39,14 @@ class Column(NamedTuple):
     link: str
 
 
+class Condition(NamedTuple):
+    """A condition on a column; ``link`` is the URL of the page without it."""
+
+    title: str
+    text: str
+    link: str
+
+
 class TableView(NamedTuple):
     """A page of a table.
 
@@ -48,6 +56,8 @@ class TableView(NamedTuple):
         previous, following: URLs of the pages before and after; None without one.
         plain: the URL without conditions and order; None if it has none.
         where: the conditions, as operations accept them.
+        conditions: the conditions, each with the URL of the page without it.
+        export: the conditions and the order, as the operation :func:`.export_table` accepts them.
     """
 
     columns: tuple[Column, ...]
@@ -61,6 +71,8 @@ class TableView(NamedTuple):
     following: str | None
     plain: str | None
     where: str
+    conditions: tuple[Condition, ...]
+    export: dict[str, str]
 
 
 def without_empty_fields() -> Response | None:
@@ -86,10 +98,13 @@ def view(read: Callable[..., TablePage]) -> TableView:
     args = {name: text for name, text in request.args.items() if text}
     sort = _SORT.fullmatch(args.get("sort", ""))
     number = min(max(request.args.get("page", 1, type=int), 1), _MOST_PAGE)
+    order = {"sort": f"#{sort[2]}"} if sort else {}
+    if sort and sort[1]:
+        order["descending"] = "true"
     page = read(
         where=where(),
-        sort=f"#{sort[2]}" if sort else None,
-        descending=bool(sort and sort[1]),
+        sort=order.get("sort"),
+        descending="descending" in order,
         offset=(number - 1) * ROWS,
         limit=ROWS,
     )
@@ -114,7 +129,19 @@ def view(read: Callable[..., TablePage]) -> TableView:
         if query - {"page"}
         else None,
         where=where(),
+        conditions=tuple(_conditions(page, kept)),
+        export={"where": where(), **order},
     )
+
+
+def _conditions(page: TablePage, kept: dict[str, str]) -> Iterator[Condition]:
+    """Yield the conditions in the current URL, also those on columns that the page does not show."""
+    for at in range(1, MAX_COLUMNS + 1):
+        name = f"c{at}"
+        if text := kept.get(name):
+            title = page.titles[at - 1] if at <= len(page.titles) else ""
+            rest = {key: value for key, value in kept.items() if key != name}
+            yield Condition(shorten(title, MAX_CELL) or f"column {at}", text, _link(rest))
 
 
 def _column(

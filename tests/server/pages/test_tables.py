@@ -42,6 +42,15 @@ def test_a_table_is_sorted_filtered_and_read_by_pages(visitor: Visitor, api: Api
     assert "60 rows that match, 250 in total" in warm.text
     assert cells(warm)[:3] == ["39", "2026-039", "30"]
     assert "where=%232%3E20" in warm.link("Export 60 rows")
+    content = visitor.app.test_client().get(
+        warm.link("Export 60 rows"), base_url=HOME, headers=BEARER
+    )
+    assert content.get_data(as_text=True).splitlines()[1] == "2026-039,30"
+    listed = warm.source.index("Active conditions")
+    assert listed < warm.source.index("<table>")
+    assert warm.source.index("a text that the cells contain") < warm.source.index("<table>")
+    (without,) = (one.href for one in warm.links if one.text.startswith("Remove the condition"))
+    assert visitor.open(without).address == warmest.address
     last = visitor.open(visitor.open(page.link("Next")).link("Next"))
     assert "Rows 201 to 250 of 250 rows" in last.text
     assert "Next" not in [link.text for link in last.links]
