@@ -20,6 +20,7 @@ from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations import tools
 from covalt_git.operations.calls import calls
 from covalt_git.operations.chats import chats
+from covalt_git.text.display import shorten
 from covalt_git.text.line_diff import unified
 from covalt_server import request_context
 from covalt_server.api import streams
@@ -33,6 +34,7 @@ from covalt_server.render.results import as_code, shown
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
+    from werkzeug.datastructures import MultiDict
     from werkzeug.wrappers import Response
 
     from covalt_git.operations.calls.calls import CallAnswer, CallRow
@@ -56,6 +58,9 @@ MOST_OFFERED = 500
 
 MOST_COMPARED = 1_000
 """Number of lines of a result that are compared with those of another one."""
+
+_MOST_LETTERS = 90
+"""Letters of the arguments of a call in the list of the last calls."""
 
 _SIDES = ("old", "new")
 
@@ -95,7 +100,7 @@ def tool(tool_id: str) -> str:
     ``?run=`` also shows the result of a call next to it, and ``?compare=`` the difference of two calls.
     """
     tool_detail = _tool(tool_id)
-    run = _run(tool_detail)
+    run = _run(tool_detail, request.args)
     linked = None if run else _linked()
     return _page(
         tool_detail,
@@ -103,7 +108,7 @@ def tool(tool_id: str) -> str:
         chat_id=request.args.get("chat"),
         linked=linked,
         run=run,
-        compared=_compared(tool_detail),
+        compared=_compared(tool_detail, request.args),
     )
 
 
@@ -118,6 +123,15 @@ def call(tool_id: str) -> Response | str:
     if form.wants == "check":
         texts = {text.id: text.text for text in _texts(tool_detail, form, chat_id)}
         return jsonify(form.answer() | {"texts": texts})
+    if "_compare" in request.form:
+        return _page(
+            tool_detail,
+            form,
+            chat_id=chat_id,
+            run=_run(tool_detail, request.form),
+            compared=_compared(tool_detail, request.form),
+            asks_for_two=len(request.form.getlist("compare")) != len(_SIDES),
+        )
     if form.wants == "redraw":
         return _page(tool_detail, form, chat_id=chat_id)
     # After all checks of the form, so that a form with problems leaves no empty chat.
@@ -159,21 +173,23 @@ def _linked() -> Any:
         return None
 
 
-def _run(tool_detail: ToolDetail) -> CallAnswer | None:
-    """Return the finished call of the tool that the URL names; None without one."""
-    run_id = request.args.get("run")
+def _run(tool_detail: ToolDetail, query: MultiDict[str, str]) -> CallAnswer | None:
+    """Return the finished call of the tool that a query names; None without one."""
+    run_id = query.get("run")
     if not run_id:
         return None
-    call = ask(calls.get_call, chat_id=request.args.get("chat", ""), call_id=run_id)
+    call = ask(calls.get_call, chat_id=query.get("chat", ""), call_id=run_id)
     return call if call.tool_id == tool_detail.tool_id and call.post_manifest_id else None
 
 
-def _compared(tool_detail: ToolDetail) -> tuple[ComparedPart, ...] | None:
-    """Return the differences of the two calls that the URL names, the older one first; None without two calls."""
-    ids = sorted(request.args.getlist("compare"))[:2]
+def _compared(
+    tool_detail: ToolDetail, query: MultiDict[str, str]
+) -> tuple[ComparedPart, ...] | None:
+    """Return the differences of the two calls that a query names, the older one first; None without two calls."""
+    ids = sorted(query.getlist("compare"))
     if len(ids) != len(_SIDES):
         return None
-    chat_id = request.args.get("chat", "")
+    chat_id = query.get("chat", "")
     old, new = (ask(calls.get_call, chat_id=chat_id, call_id=call_id) for call_id in ids)
     if {old.tool_id, new.tool_id} != {tool_detail.tool_id}:
         return None
@@ -188,6 +204,18 @@ class ComparedPart(NamedTuple):
 
     title: str
     difference: Markup | None
+
+
+def _arguments(row: CallRow) -> str:
+    """Return the arguments of a call in one line, shortened."""
+    args = ask(calls.get_call, chat_id=row.chat_id, call_id=row.id).args
+    line = ", ".join(f"{name}: {_value(value)}" for name, value in args.items())
+    return shorten(line, _MOST_LETTERS)
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else canonical_json.dumps(value).decode()
+    return " ".join(text[: 2 * _MOST_LETTERS].split())
 
 
 def _outcome(call: CallAnswer) -> Any:
@@ -255,6 +283,7 @@ def _page(
     linked: Any = None,
     run: CallAnswer | None = None,
     compared: tuple[ComparedPart, ...] | None = None,
+    asks_for_two: bool = False,
 ) -> str:
     chat_rows = ask(chats.list_chats).chats
     chosen = _find_chat(chat_id)
@@ -277,7 +306,10 @@ def _page(
         run=run,
         shown=rendered,
         runs=runs,
+        arguments={row.id: _arguments(row) for row in runs},
+        picks=request.values.getlist("compare"),
         compared=compared,
+        asks_for_two=asks_for_two,
         texts=_texts(tool_detail, form, chosen),
         result=result,
         linked=linked,

@@ -56,15 +56,25 @@ def test_the_last_calls_of_a_tool_fill_its_form_and_are_compared(
     assert "Result success" in page.text
     assert "pear" in page.text
 
-    runs = next(form for form in page.forms if "Compare two" in str(form.buttons))
     picks = [one["value"] for one in page.named("input") if one.get("name") == "compare"]
     assert picks == [call["id"] for call in api.get("list_calls", chat_id="c1")["calls"][:2]]
-    assert runs.fields["chat"] == ["c1"]
+    assert "path: a.txt" in page.text
+    assert "path: b.txt" in page.text
     first = [one.href for one in page.links if one.text == "Fill in"][1]
     assert visitor.open(first).form("read_file").fields["args/path"] == ["a.txt"]
     compared = visitor.open(f"{address}&compare={picks[0]}&compare={picks[1]}")
     assert any("a.txt" in line for line in compared.changed_lines("del"))
     assert any("b.txt" in line for line in compared.changed_lines("add"))
+    typed = {"args/path": "typed.txt", "chat": "c1", "run": picks[0], "_compare": "1"}
+    for some in ([], picks[:1]):
+        asked = visitor.send(page.form("read_file"), **typed, compare=some)
+        assert "Choose two runs to compare." in asked.text
+        assert "Result success" in asked.text
+        assert asked.form("read_file").fields["args/path"] == ["typed.txt"]
+    both = visitor.send(page.form("read_file"), **typed, compare=picks)
+    assert any("a.txt" in line for line in both.changed_lines("del"))
+    assert both.form("read_file").fields["args/path"] == ["typed.txt"]
+    assert len(api.get("list_calls", chat_id="c1")["calls"]) == 3
     other = visitor.open(f"/tools/app-builder:write_file?chat=c1&run={picks[0]}")
     assert "Result" not in [
         one.strip() for one in re.findall(r"<h2 id=.result.>(\w+)", other.source)
