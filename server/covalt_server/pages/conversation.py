@@ -13,7 +13,7 @@ from flask import Blueprint, render_template, request
 from covalt_git.operations.chats import chats, conversation, merges, messages
 from covalt_server.pages import elicitation, layout
 from covalt_server.pages.chats import available_name
-from covalt_server.pages.preview import WIDTHS, pane_of
+from covalt_server.pages.preview import WIDTHS, pane_of, shared_page
 from covalt_server.render import call_lines, markdown
 from covalt_server.request_context import ask
 
@@ -52,6 +52,9 @@ def chat(chat_id: str) -> str:
         sides=sides,
         common=_common_turn(chat_id, sides) if compare is not None else None,
         compare=compare,
+        shared_page=shared_page(chat_id, [(side.branch, side.manifest_id) for side in sides])
+        if compare is not None
+        else None,
         pane=pane_of(chat_id, page.branch, page.manifest_id)
         if not compare and not before_id
         else None,

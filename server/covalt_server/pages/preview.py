@@ -144,7 +144,12 @@ def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
     commits = [
         SelectOption(row.id, f"{row.id[:SHORT]} {manifest_row(context, row).title}") for row in rows
     ]
-    if at and manifest_id not in {row.id for row in rows}:
+    others = {
+        other.manifest_id: other.name
+        for other in chat.branches()
+        if other.manifest_id and other.manifest_id not in {head, *(row.id for row in rows)}
+    }
+    if at and manifest_id not in {*others, *(row.id for row in rows)}:
         commits.append(SelectOption(manifest_id, manifest_id[:SHORT]))
     return Pane(
         path=path,
@@ -156,9 +161,30 @@ def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
         changes=changes,
         commits={
             "Branch": (SelectOption("", f"newest of {branch}"),),
+            "Other branches": tuple(
+                SelectOption(oid, f"newest of {name}") for oid, name in others.items()
+            ),
             "Commits": tuple(commits),
         },
     )
+
+
+def shared_page(chat_id: str, sides: Sequence[tuple[str, str | None]]) -> str | None:
+    """Return the web page to preview on two branches, which both have; None without one.
+
+    ``sides`` are the names of the branches with their last commits.
+    """
+    chat = request_context.context().chat(chat_id)
+    heads = [head for _, head in sides if head is not None]
+    if len(heads) != len(sides):
+        return None
+    for branch, head in sides:
+        path = _page_of(
+            chat, heads[0], tuple(_changes(chat, _commits_of(chat, branch, head), head))
+        )
+        if path and all(_entry_mode(chat, one, path) not in {None, LINK} for one in heads):
+            return path
+    return None
 
 
 def _page_of(chat: ChatStore, manifest_id: str, changes: Sequence[ChangedFile]) -> str | None:
