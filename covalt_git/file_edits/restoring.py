@@ -14,6 +14,7 @@ from covalt_git.conversations.commit_names import SHOWN_DIGITS
 from covalt_git.errors import CovaltError, UnknownNameError, listed
 from covalt_git.models.commit_record import RestoreRecord
 from covalt_git.workspaces import branches, trees
+from covalt_git.workspaces.chat import MovedError
 from covalt_git.workspaces.folders import folders_above
 from covalt_git.workspaces.trees import FolderState
 
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 
     from covalt_git.models.chats import FileChange, WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
+    from covalt_git.workspaces.snapshot import Snapshot
     from covalt_git.workspaces.writer import Writer
 
 
 class Restored(NamedTuple):
     """Result of a restore: the branch and its head; ``made`` is false if there was nothing to restore.
 
-    After a restore of the files from before a merge, ``hint`` has the command that repeats the merge.
+    After a restore of the files from before a merge, ``hint`` has the command that repeats the merge.  ``undoes`` is the
+    commit that an undo takes back; None in a preview of an undo of uncommitted changes.
     """
 
     branch: str
@@ -36,6 +39,7 @@ class Restored(NamedTuple):
     changes: tuple[FileChange, ...]
     made: bool = True
     hint: str = ""
+    undoes: str | None = None
 
 
 def restore(writer: Writer, manifest_id: str, paths: Sequence[str] = ()) -> Restored:
@@ -119,15 +123,41 @@ def keep_files(writer: Writer, manifest_id: str, *, branch: str | None = None) -
     return Restored(name, oid, tuple(changes))
 
 
-def undo(writer: Writer) -> Restored:
+def undo(writer: Writer, expected: str | None = None) -> Restored:
     """Restore the files from before the last change of files, which may be uncommitted.
 
     Raises:
         CovaltError: when no commit of the active branch has changed a file.
+        MovedError: if the last change is another commit than ``expected``.
         CovaltError: if an untracked path is where a file must be written.
     """
     chat = writer.chat
     head = writer.commit_changes()
+    last = _undoable(chat, head)
+    if expected not in {None, last.id}:
+        raise MovedError(
+            f"the last change of the files is now {last.id[:SHOWN_DIGITS]}, not {str(expected)[:SHOWN_DIGITS]}",
+            hint=f"show the last changes: covalt-git chat log {chat.id}",
+        )
+    restored = RestoreRecord(manifest_id=last.parent_id, command="undo")
+    subject = f"undo of {last.id[:SHOWN_DIGITS]}"
+    then = chat.state(last.parent_id)
+    return _commit_state(writer, head, then, restored, subject=subject)._replace(undoes=last.id)
+
+
+def undo_preview(chat: ChatStore, scan: Snapshot) -> Restored:
+    """Return which commit :func:`undo` would take back now; ``scan`` is a scan in memory.
+
+    Raises:
+        CovaltError: when no commit of the active branch has changed a file.
+    """
+    head = chat.head()
+    is_committed = scan.holds(chat.state(head))
+    undoes = _undoable(chat, head).id if is_committed else None
+    return Restored(chat.active_branch(), head, (), made=False, undoes=undoes)
+
+
+def _undoable(chat: ChatStore, head: str | None) -> WorkspaceManifest:
     last = _last_change(chat, head, "undo", "redo")
     if last is None:
         raise CovaltError(
@@ -136,9 +166,7 @@ def undo(writer: Writer) -> Restored:
             code="nothing_to_undo",
             http_status=409,
         )
-    restored = RestoreRecord(manifest_id=last.parent_id, command="undo")
-    subject = f"undo of {last.id[:SHOWN_DIGITS]}"
-    return _commit_state(writer, head, chat.state(last.parent_id), restored, subject=subject)
+    return last
 
 
 def redo(writer: Writer) -> Restored:

@@ -12,6 +12,7 @@ from covalt_git.conversations.commit_names import NAMES
 from covalt_git.file_edits import edits, restoring, uploads
 from covalt_git.file_edits.edits import check_portable
 from covalt_git.file_edits.uploads import NewFile, Uploaded, check_size
+from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     ChatRequest,
@@ -158,11 +159,25 @@ class WorkspaceRestored(Result):
     hint: str = Field(
         description="How to repeat a merge, if the restored files are from before it; otherwise empty."
     )
+    undoes: str | None = Field(
+        None,
+        description="The commit that an undo takes back; null for other restores, and if a dry run finds uncommitted"
+        " changes.",
+    )
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
 class UndoChange(ChatRequest):
     """Request: the chat whose last change is undone."""
+
+    commit: str | None = Field(
+        None,
+        max_length=64,
+        description="The commit to take back, ``undoes`` of a dry run; refused if another commit is the last change.",
+    )
+    dry_run: bool = Field(
+        default=False, description="Return ``undoes`` without undoing; ``made`` is false."
+    )
 
 
 class RedoChange(ChatRequest):
@@ -322,8 +337,12 @@ def undo_change(context: Context, request: UndoChange) -> WorkspaceRestored:
     Uncommitted changes are committed first, so they are undone first.  Another undo goes one change
     further back.  Commits that changed no file, such as messages, are skipped.
     """
-    with context.writing(context.chat(request.chat_id)) as writer:
-        result = restoring.undo(writer)
+    chat = context.chat(request.chat_id)
+    if request.dry_run:
+        with chat.scan_in_memory() as scan:
+            return WorkspaceRestored.of(restoring.undo_preview(chat, scan), notes=WorkspaceNotes())
+    with context.writing(chat) as writer:
+        result = restoring.undo(writer, request.commit)
     return WorkspaceRestored.of(result, notes=writer.fresh_notes())
 
 

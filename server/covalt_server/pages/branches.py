@@ -18,6 +18,7 @@ from covalt_git.operations.chats import (
     workspace_edits,
 )
 from covalt_server.pages import layout
+from covalt_server.pages.chats import diff_of
 from covalt_server.pages.workspace import with_breaks_of
 from covalt_server.render import code, differences, previews
 from covalt_server.request_context import ask
@@ -100,10 +101,29 @@ def restore(chat_id: str) -> Response:
     return layout.back("conversation.chat", message, chat_id=chat_id)
 
 
+@pages.get("/chats/<chat_id>/undo")
+def undo_preview(chat_id: str) -> str:
+    """Show which change an undo takes back."""
+    plan = ask(workspace_edits.undo_change, chat_id=chat_id, dry_run=True)
+    row, old, new = None, "HEAD", ""
+    if plan.undoes is not None:
+        row = ask(manifests.get_workspace_manifest, chat_id=chat_id, manifest=plan.undoes)
+        old, new = row.parents[0] if row.parents else "", row.id
+    return render_template(
+        "undo_change.html",
+        chat_id=chat_id,
+        plan=plan,
+        row=row,
+        diff=diff_of(chat_id, old, new),
+        patch=differences.DiffRenderer(),
+    )
+
+
 @pages.post("/chats/<chat_id>/undo")
 def undo(chat_id: str) -> Response:
-    """Undo the last change of the files."""
-    outcome = ask(workspace_edits.undo_change, chat_id=chat_id)
+    """Undo the last change of the files; refused if it is another one than the preview showed."""
+    commit = request.form.get("commit") or None
+    outcome = ask(workspace_edits.undo_change, chat_id=chat_id, commit=commit)
     if outcome.hint:
         flash(outcome.hint)
     return layout.back("conversation.chat", "Undone in a new commit.", chat_id=chat_id)

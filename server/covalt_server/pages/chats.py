@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, render_template, request, url_for
 
+from covalt_git.conversations.commit_names import SHOWN_DIGITS
 from covalt_git.conversations.history import layout
 from covalt_git.index.history import HistoryNode
 from covalt_git.operations.chats import (
@@ -41,6 +42,9 @@ pages = Blueprint("chats", __name__)
 PAGE = 100
 """Number of commits on one page of a history."""
 
+_COMMAND = re.compile(
+    r"restore: (?:undo of (?P<undo>[0-9a-f]{12})|redo, takes back (?P<redo>[0-9a-f]{12}))"
+)
 _NUMBER = re.compile(r"-?[0-9]{1,9}")
 _RETRIED: frozenset[Source] = frozenset({"tool_run", "message"})
 _AFTERWARDS = {"history": "chats.history", "files": "workspace.files"}
@@ -88,8 +92,24 @@ def history(chat_id: str) -> str:
         before=before_id,
         path=path,
         conflicts=len(ask(merges.list_conflicts, chat_id=chat_id).conflicts) if merged else 0,
+        undone=_undone(page.manifests),
         suggested={True: suggested(chat.branches, "tool_run"), False: suggested(chat.branches)},
     )
+
+
+def _undone(rows: Sequence[ManifestRow]) -> set[str]:
+    """Return the ids of the rows that a later undo among the rows took back, unless a redo reverted the undo."""
+    starts: set[str] = set()
+    reverted: set[str] = set()
+    for row in rows:  # the newest first, so that a redo comes before its undo
+        command = _COMMAND.fullmatch(row.title) if row.source == "restore" else None
+        if command is None:
+            continue
+        if command["redo"]:
+            reverted.add(command["redo"])
+        elif row.id[:SHOWN_DIGITS] not in reverted:
+            starts.add(command["undo"])
+    return {row.id for row in rows if row.id[:SHOWN_DIGITS] in starts}
 
 
 @pages.get("/chats/<chat_id>/states/<manifest>")
@@ -129,7 +149,10 @@ def branch(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/switch")
 def switch(chat_id: str) -> Response:
     place = ask(branches.switch_branch, chat_id=chat_id, branch=request.form.get("branch", ""))
-    return _afterwards(chat_id, f"Switched to {place.branch}.")
+    message = f"Switched to {place.branch}."
+    if merged := request.form.get("merge"):
+        return shell.back("branches.merge_preview", message, chat_id=chat_id, branch=merged)
+    return _afterwards(chat_id, message)
 
 
 @pages.post("/chats/<chat_id>/edits")

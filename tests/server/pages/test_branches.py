@@ -394,3 +394,51 @@ def test_the_history_of_a_file_has_the_commits_of_a_merged_branch_and_who_made_t
     page = visitor.open("/chats/c1/files/a.txt")
     assert f"/chats/c1/files/a.txt?at={on_main}" in [link.href for link in page.links]
     assert "by local" in page.text.partition("History")[2]
+
+
+def test_an_undo_of_the_last_change_shows_it_first_and_marks_its_row(
+    visitor: Visitor, api: Api
+) -> None:
+    api.write("a.txt", "one\n")
+    last = api.write("a.txt", "two\n")["post_manifest_id"]
+    page = visitor.open(visitor.open("/chats/c1/history").link("Undo..."))
+    assert "Undo the last change on main Write file a.txt" in page.text
+    assert [line.strip() for line in page.changed_lines("add")] == ["two"]
+    assert folder(api) == {"a.txt": "two\n"}
+    api.write("b.txt", "b\n")
+    assert visitor.send(page.form("/chats/c1/undo")).status == 409  # another change is the last one
+    api.post("undo_change", chat_id="c1")
+
+    visitor.send(page.form("/chats/c1/undo"))
+    assert folder(api) == {"a.txt": "one\n"}
+    row = visitor.open("/chats/c1/history").source.partition(f'id="s-{last[:12]}"')[2]
+    assert ">undone<" in row.partition("</li>")[0]
+    api.post("redo_change", chat_id="c1")
+    row = visitor.open("/chats/c1/history").source.partition(f'id="s-{last[:12]}"')[2]
+    assert ">undone<" not in row.partition("</li>")[0]
+
+    (api.workspace / "a.txt").write_text("mine\n")
+    page = visitor.open("/chats/c1/undo")
+    assert "the uncommitted changes" in page.text
+    visitor.send(page.form("/chats/c1/undo"))
+    assert folder(api) == {"a.txt": "two\n"}
+
+
+def test_two_designs_are_previewed_compared_and_merged_in_both_directions(
+    visitor: Visitor, api: Api
+) -> None:
+    api.write("index.html", "<p>light</p>\n")
+    api.post("create_branch", chat_id="c1", name="dark")
+    api.post("switch_branch", chat_id="c1", branch="dark")
+    api.write("index.html", "<p>dark</p>\n")
+    page = visitor.open("/chats/c1?compare=main")
+    assert "/preview/index.html?at=main" in page.link("Preview main")
+    assert visitor.open(page.link("Preview dark")).status == 200
+    assert "newest of main" in visitor.open("/chats/c1").text
+
+    boxes = visitor.open("/chats/c1/history")
+    form = next(one for one in boxes.forms if "Compare" in str(one.buttons))
+    assert ("compare", "dark", "Compare") in [(*one[:2], one[2].strip()) for one in form.buttons]
+    page = visitor.send(form, "Switch, and merge dark...", branch="main")
+    assert page.address == "/chats/c1/merge"
+    assert "Merge dark into main" in page.text
