@@ -182,7 +182,7 @@ def shared_page(chat_id: str, sides: Sequence[tuple[str, str | None]]) -> str | 
         path = _page_of(
             chat, heads[0], tuple(_changes(chat, _commits_of(chat, branch, head), head))
         )
-        if path and all(_entry_mode(chat, one, path) not in {None, LINK} for one in heads):
+        if path and all(_entry_mode(chat, commit, path) not in {None, LINK} for commit in heads):
             return path
     return None
 
