@@ -182,7 +182,7 @@ def test_a_broken_toolset_is_fixed_on_a_phone_from_the_start_page(
     page.get_by_role("link", name=re.compile("^Show the line.*entrypont")).click()
     expect(page.locator(".line.marked")).to_be_in_viewport()
     fits(page)
-    page.get_by_role("link", name="Fix...").click()
+    page.get_by_role("link", name="Fix...").first.click()
     expect(page.get_by_text("none left")).to_be_visible()
     fits(page)
     page.get_by_role("button", name="Fix it").click()

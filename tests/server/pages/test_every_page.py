@@ -28,6 +28,7 @@ PAGES = [
     "/chats/parted/diff/lines?path=notes.txt&new=main&start=30&to=60&shift=0&way=up",
     *("/chats/parted/merge?branch=idea", "/chats/kept/conflicts"),
     *("/chats/c1/calls/{chart}", "/chats/c1/calls/{failed}", "/chats/c1/calls/{written}/undo"),
+    "/chats/c1/undo",
     "/chats/c1/calls/{rows}/rows?sort=1",
     *("/search", "/search?q=csv", "/search?q=csv&kind=call&chat=c1"),
     *("/tools", "/tools?q=nothing-like-it", "/tools/data-lab:select_rows?chat=c1"),
