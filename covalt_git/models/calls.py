@@ -133,7 +133,8 @@ def run_start(
 class PendingCall(StrictModel):
     """A pending or running call: the content of ``refs/covalt/calls/<call_id>``, or of ``running-call``.
 
-    A pending call without an approval waits for its ``server_task``, because the process that made it has ended.
+    A pending call with a ``server_task`` waits for the answer of its MCP server, because the process that made it has
+    ended; if it needed an approval, that is decided.
     """
 
     v: Literal[1] = 1

@@ -266,7 +266,8 @@ def _end_calls(writer: Writer) -> None:
             writer.finish_call(
                 call, commits.unfinished(call, "interrupted", message), snapshot=snapshot
             )
-        elif call.execution_id is not None:
+        # An approved call that has a task has run already, and its answer can still come.
+        elif call.execution_id is not None and call.server_task is None:
             _settle(writer, call, chat.approval(call.execution_id))
 
 

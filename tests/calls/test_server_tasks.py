@@ -102,7 +102,7 @@ class Upstream:
         project = self.world.project()
         return left_tasks.collect(project.engine(), project.chats, project.chats.ids())
 
-    def leave(self, tool: str, task_id: str, **args: Any) -> str:
+    def leave(self, tool: str, task_id: str, *, approved: bool = False, **args: Any) -> str:
         """Leave a running call whose process is killed after the server made a task of it; return its id."""
         project = self.world.project()
         with project.chats.open("c1") as chat:
@@ -110,6 +110,13 @@ class Upstream:
             engine = project.engine()
             request = CallRequest(f"up:{tool}", args)
             call = engine.new_call(chat, found, request, base=chat.head())
+            if approved:
+                with engine.writing(chat) as writer:
+                    approval = engine.ask(writer, call, found, ("a test",)).approval
+                    assert approval is not None
+                    assert writer.decide(approval, "approved", decided_by="me")
+                    call = call.model_copy(update={"execution_id": approval.execution_id})
+                    writer.drop_call(call.id)
             with dying(chat) as writer:
                 writer.put_call(call.model_copy(update={"server_task": task_id}))
         return call.id
@@ -239,6 +246,43 @@ def test_an_answer_that_arrives_after_the_process_was_killed_is_recorded(
     assert again.repeated
     assert again.call.result == {"result": 42}
     assert upstream.world.git("fsck", "--strict", "--no-dangling") == ""
+
+
+def test_the_answer_to_an_approved_call_whose_process_was_killed_is_recorded(
+    upstream: Upstream,
+) -> None:
+    cancel = Cancel()
+
+    def report(event: object) -> None:
+        if isinstance(event, Progress):
+            cancel.set_as(STOPPED)
+
+    with pytest.raises(CancelledError):
+        upstream.world.call("up:jobs_pend", follower=Follower(report, cancel), a=50)
+    with upstream.world.project().chats.open("c1") as chat:
+        (stopped,) = chat.calls()
+        with upstream.world.project().writing(chat) as writer:
+            writer.drop_call(stopped.id)
+    assert stopped.server_task is not None
+    call_id = upstream.leave("jobs_pend", stopped.server_task, approved=True, a=50)
+
+    assert upstream.collect() == {"c1"}
+    with upstream.world.project().chats.open("c1") as chat:
+        call = chat.call(call_id)
+        with dying(chat):
+            pass
+    assert call is not None
+    assert (call.status, call.server_task) == ("pending", stopped.server_task)
+    # The next writer reads all pending calls again, because a writer was killed.
+    assert upstream.world.call("add").error is None
+    assert upstream.collect() == {"c1"}
+
+    (approval,) = upstream.approvals()
+    Operations(upstream.root)("approve_call", execution_id=approval["execution_id"])
+    assert upstream.collect() == set()
+    record = upstream.records()[0]
+    assert (record.result, record.error) == ({"result": 51}, None)
+    assert record.execution_id == call.execution_id
 
 
 def test_a_task_goes_on_when_the_process_of_its_call_stops(upstream: Upstream) -> None:

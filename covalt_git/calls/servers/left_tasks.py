@@ -1,7 +1,7 @@
 """Calls whose MCP server made a task of them, and whose process has ended: their answers are fetched and recorded.
 
 The id of the task is stored with the running call.  When the next writer opens the chat, the call becomes pending,
-without an approval (``workspaces/writing.py``), so that other calls of the chat can run.  A server of covalt-git
+and waits for no approval (``workspaces/writing.py``), so that other calls of the chat can run.  A server of covalt-git
 collects the answers when it starts.  If the MCP server has no such task any more, the call is recorded as interrupted,
 with what the server said.
 """
