@@ -96,6 +96,8 @@ class ToolResults:
             if message.method == "tools/call":
                 self._request, self._result = message.id, None
                 self._stray, self._first = [], None
+            elif message.method == _TASK:
+                self._request, self._result = message.id, None
         elif isinstance(message, types.JSONRPCNotification) and message.method == _CANCELLED:
             self._open.pop((message.params or {}).get("requestId", ""), None)
 
@@ -132,7 +134,9 @@ class ToolResults:
         """Return the state of a task without the result of the call, which is stored."""
         state = {key: value for key, value in message.result.items() if key != "result"}
         result = message.result.get("result")
-        if state.get("status") == "completed" and isinstance(result, dict):
+        # A late answer about another task must not become the result of this one.
+        is_current = request == self._request
+        if is_current and state.get("status") == "completed" and isinstance(result, dict):
             self._result = result
         return message.model_copy(update={"id": request, "result": state})
 

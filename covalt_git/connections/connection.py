@@ -21,7 +21,13 @@ from pydantic import ValidationError
 from covalt_git import __version__
 from covalt_git.connections import errors as failures
 from covalt_git.connections.answers import DISCOVER, ToolResults, sound_page
-from covalt_git.connections.server_tasks import ServerTasks, TaskState, UnknownServerTaskError, read
+from covalt_git.connections.server_tasks import (
+    ServerTasks,
+    TaskAnswerError,
+    TaskState,
+    UnknownServerTaskError,
+    read,
+)
 from covalt_git.connections.skill_listing import listed_skills
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
@@ -410,6 +416,7 @@ class Connection:
 
         Raises:
             UnknownServerTaskError: if the server does not know the task.
+            TaskAnswerError: if the task is completed, and its result cannot be read.
             CovaltError: if the server cannot be started or reached, or answers with another error.
         """
         async with self._request_lock:
@@ -426,7 +433,12 @@ class Connection:
                 raise self._request_error(error) from None
             finally:
                 self._last_used = asyncio.get_running_loop().time()
-        return state, self._results.take() if state.status == "completed" else None
+            if state.status != "completed":
+                return state, None
+            try:
+                return state, self._results.take()
+            except MCPError as error:
+                raise TaskAnswerError(error.error.message) from None
 
     def _begin_check(self, client: Client) -> None:
         """Let the program answer a request, or end it; the next request waits for this."""

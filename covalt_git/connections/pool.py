@@ -224,6 +224,7 @@ class Connections:
 
         Raises:
             UnknownServerTaskError: if the server does not know the task.
+            TaskAnswerError: if the task is completed, and its result cannot be read.
             CovaltError: as :meth:`begin`, and if the server answers with an error.
         """
         return self._use(

@@ -49,6 +49,12 @@ class UnknownServerTaskError(CovaltError):
     code = "server_error"
 
 
+class TaskAnswerError(CovaltError):
+    """The server says that a task is completed, and its result cannot be read."""
+
+    code = "server_error"
+
+
 class _UnansweredError(Exception):
     """Nobody can answer a question of a task."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from covalt_git.connections.connection import STRAY_LINE, CallTimeoutError, ServerCall
 from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.connections.server_tasks import UnknownServerTaskError
+from covalt_git.connections.server_tasks import TaskAnswerError, UnknownServerTaskError
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.files import file_name
@@ -169,6 +169,9 @@ def task_outcome(job: McpJob, task_id: str) -> Callable[[], Outcome] | None:
         message = mask.text(error.message)
         lost = f"the process that made the call ended, and its MCP server has no answer: {message}"
         return failed("interrupted", lost + UNKNOWN_EFFECT)
+    except TaskAnswerError as error:
+        # No later answer to a completed task can be better.
+        return failed(error.code, mask.text(error.message) + UNKNOWN_EFFECT)
     why = mask.text(state.status_message or (state.error.message if state.error else ""))
     if state.status == "failed":
         return failed("server_error", why or "the task failed")

@@ -13,6 +13,9 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import STOPPED, Cancel, Follower
@@ -127,12 +130,27 @@ def grant(root: Path) -> None:
     add_grant(root, "up", "server", "up", by="me")
 
 
+def with_odd_task(app: ASGIApp) -> ASGIApp:
+    """Answer requests about the task ``odd``: it is completed, and has no result."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or (b"mcp-name", b"odd") not in scope["headers"]:
+            await app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        state = {"resultType": "complete", "taskId": "odd", "status": "completed", "result": None}
+        answered = {"jsonrpc": "2.0", "id": (await request.json())["id"], "result": state}
+        await JSONResponse(answered)(scope, receive, send)
+
+    return answer
+
+
 @pytest.fixture(scope="module")
 def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
     folder = tmp_path_factory.mktemp("server_tasks")
     root = make_upstream(folder / "upstream")
     add_toolset(root, "jobs", JOBS, CODE)
-    with served(root) as port, pytest.MonkeyPatch.context() as patch:
+    with served(root, wrap=with_odd_task) as port, pytest.MonkeyPatch.context() as patch:
         patch.setattr(task, "POLL_S", 0.05)
         world = make_world(folder / "project")
         world.configure()
@@ -318,6 +336,18 @@ def test_a_task_that_cannot_be_fetched_is_recorded_as_interrupted_with_the_reaso
     why = {"task": "has no answer: no task of yours", "grant": "cannot be fetched: "}[lost]
     assert why in record.error.message
     assert "the tool may have had its effect" in record.error.message
+
+
+def test_a_completed_task_without_a_result_is_an_error_of_its_server(upstream: Upstream) -> None:
+    grant(upstream.world.root)
+    upstream.leave("jobs_pend", "odd", a=1)
+
+    assert upstream.collect() == set()
+
+    record = upstream.records()[0]
+    assert record.error is not None
+    assert record.error.code == "server_error"
+    assert "it is not the result of a tool; the tool may have had its effect" in record.error.message
 
 
 def test_a_server_that_cannot_be_reached_is_asked_again_until_the_time_is_over(

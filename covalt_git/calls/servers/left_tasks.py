@@ -8,6 +8,7 @@ with what the server said.
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
 
+_logger = logging.getLogger(__name__)
+
 
 def collect(engine: Engine, chats: Chats, chat_ids: Iterable[str]) -> set[str]:
     """Fetch and record the answers of calls in chats; return the ids of the chats that have others."""
@@ -45,8 +48,14 @@ def collect(engine: Engine, chats: Chats, chat_ids: Iterable[str]) -> set[str]:
             with chats.as_left(chat_id) as chat:
                 if not _left(chat):
                     continue
-            if not _collect(engine, chats, chat_id):
-                waiting.add(chat_id)
+            try:
+                if not _collect(engine, chats, chat_id):
+                    waiting.add(chat_id)
+            except (CovaltError, OSError):
+                raise
+            except Exception:
+                # What a server answers must not stop the collection for the other chats.
+                _logger.exception("the answers of %s cannot be collected because of a bug", chat_id)
     return waiting
 
 
