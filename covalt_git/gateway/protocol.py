@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 CHECKED = "covalt_git.checked"
 """Key of an ASGI scope with the token that was checked: of an agent, of an issuer, or None for the server's own."""
 
+RECHECK = "covalt_git.recheck"
+"""Key of an ASGI scope with an async function that checks the token of the request once more, and returns it."""
+
 
 def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:
     """Return whether a request has protocol version 2026-07-28 or later, which is stateless."""

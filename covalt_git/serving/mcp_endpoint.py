@@ -15,6 +15,7 @@ import asyncio
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from anyio import CapacityLimiter
@@ -28,7 +29,7 @@ from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.client_chats import ClientChats
 from covalt_git.gateway.http import http_app
-from covalt_git.gateway.protocol import CHECKED
+from covalt_git.gateway.protocol import CHECKED, RECHECK
 from covalt_git.gateway.service import Gateway
 from covalt_git.issuers import is_jwt
 from covalt_git.issuers.verification import SKEW_S
@@ -249,17 +250,19 @@ class AuthMiddleware:
         """Check a request, and call the app or send the error."""
         if scope["type"] == "http":
             try:
-                headers = _headers(scope)
-                # In a thread of its own limit: the keys of its issuer may have to be fetched, from a server that does
-                # not answer, and other requests need threads too.
-                if is_jwt(headers.get("Authorization", "")):
-                    scope[CHECKED] = await run_sync(self._check, headers, limiter=self._threads)
-                else:
-                    scope[CHECKED] = self._check(headers)
+                check = partial(self._checked, _headers(scope))
+                scope[CHECKED], scope[RECHECK] = await check(), check
             except CovaltError as error:
                 await send_error(send, error, *self._challenge(scope, error))
                 return
         await self._app(scope, receive, send)
+
+    async def _checked(self, headers: Mapping[str, str]) -> object:
+        # In a thread of its own limit: the keys of its issuer may have to be fetched, from a server that does not
+        # answer, and other requests need threads too.
+        if is_jwt(headers.get("Authorization", "")):
+            return await run_sync(self._check, headers, limiter=self._threads)
+        return self._check(headers)
 
     def _challenge(self, scope: Scope, error: CovaltError) -> Iterator[tuple[bytes, bytes]]:
         """Yield the ``WWW-Authenticate`` header of an answer 401."""

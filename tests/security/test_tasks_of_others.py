@@ -5,14 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx2
 import pytest
 from mcp import Client
 
 from covalt_git.credentials.agent_tokens import AgentTokens
+from covalt_git.gateway.tasks import task_notices
 from covalt_git.names import new_id
 from covalt_git.project import Project
+from covalt_git.serving import mcp_endpoint
 from tests import tasks_client as tasks
-from tests.mcp_client import make_project, refused
+from tests.mcp_client import VERSIONS, make_project, refused, request
 from tests.operations_client import Operations
 from tests.tasks_client import EXTENSIONS, get, start
 from tests.uvicorn_server import TOKEN, say_over_http, served
@@ -96,6 +99,52 @@ def test_each_request_about_a_task_of_another_principal_answers_as_about_an_unkn
         assert say(port, OWNER, lambda client: errors(client, pending, denied)) == own
     with Project.open(root).chats.open(pending.rpartition(".")[0]) as chat:
         assert chat.call(pending.rpartition(".")[2]) is not None
+
+
+def test_a_stream_gets_nothing_after_its_token_was_revoked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mcp_endpoint, "CLEANUP_S", 3600)  # the endpoint itself closes it later
+    monkeypatch.setattr(task_notices, "POLL_S", 0.02)
+    root = make_project(tmp_path / "project", roles=ROLES)
+    agents = AgentTokens(root)
+    token = agents.new(OWNER, "writer")[1]
+
+    async def begin(client: Client) -> str:
+        task_id: str = (await start(client, "demo.asks", ARGS)).task_id
+        return task_id
+
+    with served(root) as port:
+        callbacks = {"extensions": EXTENSIONS}
+        task_id = anyio.run(
+            partial(say_over_http, port, begin, token=token, callbacks=callbacks)
+        )
+        listen = request("subscriptions/listen", notifications={"taskIds": [task_id]})
+        listen["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {
+            "extensions": {tasks.EXTENSION: {}}
+        }
+        headers = {
+            "Accept": "application/json, text/event-stream",
+            "Authorization": f"Bearer {token}",
+            "MCP-Protocol-Version": VERSIONS[0],
+            "Mcp-Method": "subscriptions/listen",
+        }
+        with (
+            httpx2.Client(verify=False, timeout=10) as http,
+            http.stream(
+                "POST", f"http://127.0.0.1:{port}/mcp", headers=headers, json=listen
+            ) as stream,
+        ):
+            lines = (line for line in stream.iter_lines() if line.startswith("data"))
+            assert "acknowledged" in next(lines)
+            assert '"working"' in next(lines)
+            agents.revoke(OWNER)
+            (approval,) = Operations(root)("list_approvals")["approvals"]
+            Operations(root)("approve_call", execution_id=approval["execution_id"])
+            left = [*lines]
+
+    assert len(left) == 1
+    assert "the token of this stream is not valid any more" in left[0]
 
 
 async def _states(client: Client, *task_ids: str) -> list[str]:
