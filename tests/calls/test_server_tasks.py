@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import STOPPED, Cancel, Follower
 from covalt_git.calls.servers import left_tasks
+from covalt_git.calls.servers.held_task import HeldTask
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.elicitation.requests import Inquiry, Respondent
 from covalt_git.errors import CovaltError
@@ -211,6 +212,31 @@ def test_cancelling_a_call_cancels_the_task_of_its_server(upstream: Upstream) ->
     assert record is not None
     assert record.error is not None
     assert record.error.message == "its client cancelled the task"
+
+
+def test_the_id_of_a_task_is_not_stored_after_the_end_of_its_call(
+    upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holding: list[HeldTask] = []
+    hold = HeldTask.hold
+
+    def watched(self: HeldTask, task_id: str) -> None:
+        holding.append(self)
+        hold(self, task_id)
+
+    monkeypatch.setattr(HeldTask, "hold", watched)
+    cancel = Cancel()
+
+    def report(event: object) -> None:
+        if isinstance(event, Progress):
+            cancel.set_as("enough")
+
+    upstream.world.call("up:jobs_long", follower=Follower(report, cancel))
+    (held,) = holding
+    with upstream.world.project().chats.open("c1") as chat:
+        held.hold("late")  # as on a slow disk, after the limit of the call
+
+        assert chat.calls() == []
 
 
 def test_questions_of_a_task_go_to_the_user_of_the_call(upstream: Upstream) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from covalt_git.workspaces.lock import CancelledError
@@ -18,11 +19,22 @@ class HeldTask:
     def __init__(self, writer: Writer, call: PendingCall) -> None:
         self._writer = writer
         self._call = call
+        self._lock = threading.Lock()
+        self._has_ended = False
 
     def hold(self, task_id: str) -> None:
         """Store the id of the task, so that the answer can be fetched after the end of this process."""
-        self._call = self._call.model_copy(update={"server_task": task_id})
-        self._writer.put_call(self._call)
+        # In a thread that a cancelled call does not wait for: without the lock of the chat, the call would be written
+        # over the next one that runs.
+        with self._lock:
+            if not self._has_ended:
+                self._call = self._call.model_copy(update={"server_task": task_id})
+                self._writer.put_call(self._call)
+
+    def end(self) -> None:
+        """Wait until the id is stored, if it is just being stored; no later one is."""
+        with self._lock:
+            self._has_ended = True
 
     def check_not_left(self, cancel: Cancel) -> None:
         """Leave the task to its server if this process stops: the call becomes pending, and is not recorded.
