@@ -158,6 +158,7 @@ def record_of(
         line=call.line,
         waived_by=call.waived_by,
         token=call.token,
+        role=call.role,
         asked=outcome.asked,
         links=outcome.links if result is not None else (),
         fields=target.tool.fields if error is None else (),

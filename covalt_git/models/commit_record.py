@@ -106,6 +106,7 @@ class CallRecord(StrictModel):
         None, description="The access token of an issuer with which the call was made."
     )
     script: Any = Field(None, description="How to run a script again; see ScriptRecord.")
+    role: str | None = Field(None, description="Role of the caller; earlier versions stored none.")
 
 
 class UploadedFile(StrictModel):

@@ -480,6 +480,7 @@ def record_end(writer: Writer, stored: StoredScript, result: ScriptResult) -> Ca
         started_at=script.started_at,
         finished_at=commits.now(),
         toolset=script.toolset,
+        role=call.role,
         script=ScriptRecord(
             branch=script.branch,
             language=script.language,

@@ -230,6 +230,7 @@ def unfinished(call: PendingCall, code: str, message: str) -> CallRecord:
         line=call.line,
         waived_by=call.waived_by,
         token=call.token,
+        role=call.role,
     )
 
 

@@ -373,7 +373,9 @@ def test_a_completed_task_without_a_result_is_an_error_of_its_server(upstream: U
     record = upstream.records()[0]
     assert record.error is not None
     assert record.error.code == "server_error"
-    assert "it is not the result of a tool; the tool may have had its effect" in record.error.message
+    assert (
+        "it is not the result of a tool; the tool may have had its effect" in record.error.message
+    )
 
 
 def test_a_server_that_cannot_be_reached_is_asked_again_until_the_time_is_over(

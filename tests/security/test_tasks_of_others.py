@@ -15,7 +15,7 @@ from covalt_git.names import new_id
 from covalt_git.project import Project
 from covalt_git.serving import mcp_endpoint
 from tests import tasks_client as tasks
-from tests.mcp_client import VERSIONS, make_project, refused, request
+from tests.mcp_client import VERSIONS, make_project, refused, request, talk
 from tests.operations_client import Operations
 from tests.tasks_client import EXTENSIONS, get, start
 from tests.uvicorn_server import TOKEN, say_over_http, served
@@ -55,12 +55,12 @@ def test_each_request_about_a_task_of_another_principal_answers_as_about_an_unkn
     async def errors(client: Client, *task_ids: str) -> set[str]:
         answers: set[str] = set()
         for task_id in task_ids:
-            for request in (
+            for attempt in (
                 get(client, task_id),
                 tasks.cancel(client, task_id),
                 tasks.update(client, task_id, key={"action": "accept"}),
             ):
-                answers.add((await refused(request)).model_dump_json())
+                answers.add((await refused(attempt)).model_dump_json())
         return answers
 
     with served(root) as port:
@@ -116,9 +116,7 @@ def test_a_stream_gets_nothing_after_its_token_was_revoked(
 
     with served(root) as port:
         callbacks = {"extensions": EXTENSIONS}
-        task_id = anyio.run(
-            partial(say_over_http, port, begin, token=token, callbacks=callbacks)
-        )
+        task_id = anyio.run(partial(say_over_http, port, begin, token=token, callbacks=callbacks))
         listen = request("subscriptions/listen", notifications={"taskIds": [task_id]})
         listen["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = {
             "extensions": {tasks.EXTENSION: {}}
@@ -145,6 +143,28 @@ def test_a_stream_gets_nothing_after_its_token_was_revoked(
 
     assert len(left) == 1
     assert "the token of this stream is not valid any more" in left[0]
+
+
+def test_a_recorded_call_is_no_task_of_its_user_in_another_role(tmp_path: Path) -> None:
+    root = make_project(tmp_path / "project", roles=ROLES)
+
+    async def call(client: Client) -> str:
+        result = await client.call_tool("demo.write", ARGS)
+        meta = result.meta or {}
+        return f"{meta['covalt-git/chat']}.{meta['covalt-git/call']}"
+
+    task_id = talk(root, call, role="writer")
+
+    async def status(client: Client) -> Any:
+        return (await get(client, task_id))["status"]
+
+    async def refusal(client: Client) -> str:
+        return (await refused(get(client, task_id))).message
+
+    assert talk(root, status, role="writer", extensions=EXTENSIONS) == "completed"
+    for role in ("other", None):
+        message = talk(root, refusal, role=role, extensions=EXTENSIONS)
+        assert message == "no task of yours has this id"
 
 
 async def _states(client: Client, *task_ids: str) -> list[str]:

@@ -80,7 +80,9 @@ class TaskListener:
             group.start_soon(notify)
             try:
                 result = await self._streams(replace(ctx, session=stream), params)
-            except MCPError as error:  # from within the group, it would become an error of the server
+            except (
+                MCPError
+            ) as error:  # from within the group, it would become an error of the server
                 refusal = error
             group.cancel_scope.cancel()
         if refusal is not None:
@@ -127,7 +129,9 @@ class _CheckedSession:
     A token may be revoked while the stream is open, and the endpoint looks for this only from time to time.
     """
 
-    def __init__(self, ctx: ServerRequestContext[Any, Any], task_ids: list[str] | None = None) -> None:
+    def __init__(
+        self, ctx: ServerRequestContext[Any, Any], task_ids: list[str] | None = None
+    ) -> None:
         self._ctx = ctx
         self._session: Any = ctx.session
         self._task_ids = task_ids

@@ -210,9 +210,10 @@ def _stored(project: Project, gateway: Gateway, chat_id: str, call_id: str) -> C
         except commit_names.UnknownCommitError:
             return None
         outcome, record = as_recorded(chat, manifest), manifest.record.call
-        # A commit has the principal without its role, which an approval has.
+        # Earlier versions stored the role in the approval only.
         decided = chat.approval(record.execution_id) if record and record.execution_id else None
-        has_role = decided is None or decided.role == owner[1]
+        role = decided.role if decided is not None else record and record.role
+        has_role = role == owner[1]
         is_own = (
             has_role
             and manifest.record.by == owner[0]
