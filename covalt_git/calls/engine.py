@@ -654,9 +654,7 @@ class Engine:
             # killed (test_a_failure_while_the_tool_runs_is_recorded).
             _logger.exception("a call of %s failed because of a bug", call.tool_id)
             outcome = Outcome("error", error=unrecorded(problem))
-        finally:
-            task.end()
-        task.check_not_left(self.follower.cancel)
+        task.end(self.follower.cancel)
         # Pydantic refused the arguments before the function ran, so the call is not recorded, as if the schema had
         # refused it. An approved call stays: its approval is decided, so its end has to be recorded too.
         if outcome.status == "invalid_arguments" and call.execution_id is None:

@@ -31,17 +31,16 @@ class HeldTask:
                 self._call = self._call.model_copy(update={"server_task": task_id})
                 self._writer.put_call(self._call)
 
-    def end(self) -> None:
-        """Wait until the id is stored, if it is just being stored; no later one is."""
-        with self._lock:
-            self._has_ended = True
+    def end(self, cancel: Cancel) -> None:
+        """Store no later id, and leave the task to its server if this process stops.
 
-    def check_not_left(self, cancel: Cancel) -> None:
-        """Leave the task to its server if this process stops: the call becomes pending, and is not recorded.
+        The call then becomes pending, and is not recorded.
 
         Raises:
             CancelledError: if the task was left.
         """
+        with self._lock:
+            self._has_ended = True
         if self._call.server_task is None or not cancel.is_stop:
             return
         self._writer.put_call(self._call.model_copy(update={"status": "pending"}))
