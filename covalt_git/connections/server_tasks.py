@@ -7,6 +7,7 @@ server has sent (:mod:`.answers`), as for any other call.
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -162,7 +163,7 @@ class ServerTasks(ClientExtension):
         answered: set[str] = set()
         message: str | None = None
         while True:
-            await asyncio.sleep(_interval_s(interval_ms))
+            await asyncio.sleep(interval_s(interval_ms))
             state = await read(session, task_id)
             interval_ms = state.poll_interval_ms
             if state.status_message and state.status_message != message:
@@ -211,6 +212,9 @@ async def read(session: ClientSession, task_id: str) -> TaskState:
     return await session.send_request(_Get(params=_Params(task_id=task_id)), TaskState)
 
 
-def _interval_s(milliseconds: float | None) -> float:
-    wanted = _DEFAULT_MS if milliseconds is None else milliseconds
-    return min(max(wanted / 1000, _SHORTEST_S), _LONGEST_S)
+def interval_s(milliseconds: float | None) -> float:
+    """Return the time to wait before the next request, for what the server suggests."""
+    # The server may send NaN, for which each comparison is false.
+    if milliseconds is None or math.isnan(milliseconds):
+        milliseconds = _DEFAULT_MS
+    return min(max(milliseconds / 1000, _SHORTEST_S), _LONGEST_S)
