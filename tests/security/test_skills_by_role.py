@@ -2,15 +2,19 @@
 
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+import mcp_types as types
 import pytest
 import yaml
 from mcp import Client, MCPError
 
+from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.gateway.offers.uri_matches import is_skill_uri
 from covalt_git.grants.grants import add_grant
-from covalt_git.sources.refresh import find_source
+from covalt_git.sources.refresh import find_source, refresh
 from covalt_git.trust.own_data import adopt
 from tests.command import run
 from tests.mcp_client import REPOSITORY, make_project, read, resource_uris, talk
@@ -23,6 +27,8 @@ OWN, OWN_FILE = (
     f"skill://handbook/review-code/{file}" for file in ("SKILL.md", "references/rules.md")
 )
 FAR, FAR_FILE = (f"skill://near/pdf/{file}" for file in ("SKILL.md", "more.md"))
+FAR_UPSTREAM = "skill://pdf/SKILL.md"
+DOORS = ("resource", "link")
 ROLES = """\
   own: {allow: ["handbook.skill.*", "handbook.skill-files.*"]}
   part: {allow: ["handbook.skill.*"]}
@@ -55,6 +61,7 @@ def served(tmp_path: Path) -> Path:
 def root(tmp_path: Path, served: Path) -> Iterator[Path]:
     root = make_project(tmp_path / "project", "handbook", roles=ROLES)
     server = {"id": "near", "command": sys.executable, "args": [str(SERVER), str(served)]}
+    server["requires_confirmation"] = False
     manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
     (root / "toolsets/near").mkdir()
     (root / "toolsets/near/toolset.yaml").write_text(yaml.safe_dump(manifest))
@@ -102,6 +109,56 @@ def test_each_request_shows_the_same_skills(root: Path, role: str) -> None:
         **dict.fromkeys(("list", "get", "directory", "file"), expected),
         **dict.fromkeys(("resources", "read"), as_resources),
     }
+
+
+def other_doors(root: Path, role: str) -> dict[str, str]:
+    """Return what a role reads of the skill's ``SKILL.md`` as a resource or by a template, and by a link of a tool."""
+
+    async def text(client: Client, uri: str) -> str:
+        try:
+            return str((await read(client, uri)).text)
+        except MCPError as error:
+            return "unknown" if error.error.code == -32602 else str(error.error.data["error"])
+
+    async def say(client: Client) -> dict[str, str]:
+        sent = (await client.call_tool("near.find", {})).content
+        (link,) = (block for block in sent if isinstance(block, types.ResourceLink))
+        resource = f"covalt-git://servers/near/{FAR_UPSTREAM}"
+        assert not [uri for uri in await resource_uris(client) if "://servers/" in uri]
+        return {"resource": await text(client, resource), "link": await text(client, link.uri)}
+
+    return talk(root, say, role=role)
+
+
+def test_a_skill_is_read_as_a_resource_or_by_a_link_only_with_its_accepted_text(
+    root: Path, served: Path
+) -> None:
+    (served / "linked").write_text(FAR_UPSTREAM)
+    take(root, "near", "near")
+    assert other_doors(root, "near") == dict.fromkeys(DOORS, (served / "pdf/SKILL.md").read_text())
+    assert other_doors(root, "denied") == dict.fromkeys(DOORS, "unknown")
+    (served / "pdf/SKILL.md").write_text("---\nname: pdf\ndescription: Fill form!\n---\n")
+    assert other_doors(root, "near") == dict.fromkeys(DOORS, "definition_changed")
+    (served / "entries.json").write_text("[]")  # the server does not list it as a skill any more
+    refresh(root, find_source(root, "near", "near"), partial(list_tools, root=root))
+    assert other_doors(root, "near") == dict.fromkeys(DOORS, "unknown")
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "SKILL://pdf/SKILL.md",
+        "%73kill://pdf/SKILL.md",
+        "%2573kill%3A//pdf/SKILL.md",
+        " skill:pdf",
+        "s\tkill://pdf",
+        "\u200bskill://pdf",
+        "\uff53kill://pdf",
+    ],
+)
+def test_other_spellings_are_of_the_scheme_of_skills_too(uri: str) -> None:
+    assert is_skill_uri(uri)
+    assert not is_skill_uri(f"docs://{uri}")
 
 
 def test_no_request_shows_the_skills_of_a_disabled_toolset(root: Path) -> None:

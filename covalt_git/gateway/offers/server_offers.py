@@ -15,7 +15,7 @@ import mcp_types as types
 from covalt_git.calls.servers.mcp_calls import ServerAccess
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import StaleError
-from covalt_git.gateway.offers.uri_matches import deciding_offers, is_of
+from covalt_git.gateway.offers.uri_matches import deciding_offers, is_of, is_skill_uri
 from covalt_git.gateway.resources.resource_uris import SCHEME
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
@@ -45,10 +45,15 @@ class ServerPrompt(ToolsetItem[Prompt]):
 def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
     """Return the offers of a kind that the principal may use, sorted by their ids.
 
-    One for which a rule or an override requires approval is left out, because nothing that is read can wait for it.
+    One for which a rule or an override requires approval is left out, because nothing that is read can wait for it.  So
+    is a resource or a template of the scheme of skills, whose files are read only as those of a skill.
     """
     offers = [
-        offer for offer in _all(project) if offer.locked.kind == kind and _may_open(project, offer)
+        offer
+        for offer in _all(project)
+        if offer.locked.kind == kind
+        and not (kind in {"resource", "template"} and is_skill_uri(offer.locked.upstream))
+        and _may_open(project, offer)
     ]
     return sorted(offers, key=lambda offer: offer.id)
 
@@ -89,15 +94,24 @@ def templates(project: Project) -> list[types.ResourceTemplate]:
     ]
 
 
+def upstream_uri(uri: str) -> tuple[str, str] | None:
+    """Return the namespace and the server's URI in a URI for our clients; None if it is not of a server."""
+    if not uri.startswith(_PREFIX):
+        return None
+    namespace, _, upstream = uri.removeprefix(_PREFIX).partition("/")
+    return namespace, upstream
+
+
 def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
     """Return the contents of a server's resource, read in a chat if there is one; None if it does not exist.
 
     Raises:
         CovaltError: if its server is not granted or does not return it.
     """
-    if not uri.startswith(_PREFIX):
+    parts = upstream_uri(uri)
+    if parts is None:
         return None
-    namespace, _, upstream = uri.removeprefix(_PREFIX).partition("/")
+    namespace, upstream = parts
     find = partial(_readable, namespace=namespace, upstream=upstream)
     offer = find(project)
     if offer is None:
@@ -112,6 +126,8 @@ def _readable(project: Project, namespace: str, upstream: str) -> ServerOffer | 
     Raises:
         NotTrustedError: if the user has not trusted that it is read without approval.
     """
+    if is_skill_uri(upstream):
+        return None
     known = [offer for offer in _all(project) if offer.namespace == namespace]
     deciding = deciding_offers(known, upstream)
     if not _may_open_all(project, deciding):
@@ -134,17 +150,19 @@ def _may_open_all(project: Project, offers: Sequence[ServerOffer]) -> bool:
 def may_follow(project: Project, linking: Found, uri: str) -> bool:
     """Return whether the principal may follow a link to a URI in a result of a server's tool.
 
-    If the server has listed a resource with this URI, the resource decides as if it were read itself.  Templates do not
+    If the server has listed a resource or a skill with this URI, it decides as if it were read itself.  Templates do not
     decide: the server chose the URI for this result, and the principal may call the tool.
 
     Raises:
         NotTrustedError: as :func:`_readable`.
     """
+    if is_skill_uri(uri):
+        return False
     tool = linking.tool
     listed = [
         offer
         for offer in offers_of(linking.toolset)
-        if offer.server_id == tool.server and offer.locked.kind == "resource"
+        if offer.server_id == tool.server and offer.locked.kind in {"resource", "skill"}
     ]
     return _may_open_all(project, deciding_offers(listed, uri))
 

@@ -11,6 +11,9 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from covalt_git.models.sources.skill_entry import SCHEME
+from covalt_git.text.normal_form import normalized
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -41,20 +44,47 @@ _FORM = re.compile(
     r"(?:file://|[a-z][a-z0-9+.-]*://(?P<host>[a-z0-9_-]+(?:\.[a-z0-9_-]+)*))"
     r"(?:/(?!%20)(?:[A-Za-z0-9._@=,-]|%20)*[A-Za-z0-9_@=,-](?<!%20))*"
 )
+_ESCAPED_ESCAPE = re.compile(r"%(?:25)+")
+_MOST_ESCAPES = 3
+"""Times that a URI is decoded, also if an escape is escaped, before its scheme is compared."""
+
+_NOT_IN_A_SCHEME = re.compile(r"[^a-z0-9+.:/-]")
+"""What a parser may drop before it compares a scheme: blanks, quotes, and characters that are not visible."""
+
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _ADDRESS = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})(?:\.(?!\Z)|\Z)){4}")
+
+
+def is_skill_uri(uri: str) -> bool:
+    """Return whether a server may read a URI as one of the scheme of skills, in any spelling.
+
+    Such a URI is read only as a file of an accepted skill, with its digest: never as a resource, by a template or by a
+    link, whose content nobody has accepted.
+    """
+    text = uri
+    for _ in range(_MOST_ESCAPES):
+        text = unquote(_ESCAPED_ESCAPE.sub("%", text))
+    plain = normalized("NFKC", text).casefold()
+    return _NOT_IN_A_SCHEME.sub("", plain).startswith(f"{SCHEME}:")
 
 
 def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer]:
     """Return the offers that decide together whether a URI may be read: all of them must be allowed.
 
-    A resource with exactly this URI decides alone.  If a parser may read another URI than is written, all offers decide.
+    A resource with exactly this URI decides alone, and with it the skills that may have it as a file.  If a parser may
+    read another URI than is written, all offers decide.
     """
     known = [offer for offer in offers if offer.locked.kind != "prompt"]
+    text = _canonical(uri)
     exact = [offer for offer in known if offer.locked.kind == "resource" and is_of(offer, uri)]
     if exact:
-        return exact
-    text = _canonical(uri)
+        # Those of the scheme of skills have no file with another scheme (`is_skill_uri`).
+        skills = [
+            offer
+            for offer in known
+            if offer.locked.kind == "skill" and not is_skill_uri(offer.locked.upstream)
+        ]
+        return [*exact, *(skill for skill in skills if text is None or _may_be_of(skill, text))]
     return [offer for offer in known if text is None or _may_be_of(offer, text)]
 
 

@@ -21,9 +21,11 @@ from covalt_git.gateway import large_results
 from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.offers import server_offers
 from covalt_git.gateway.offers.server_links import server_links
+from covalt_git.gateway.offers.uri_matches import is_skill_uri
 from covalt_git.gateway.resources import resource_uris, toolset_resources
 from covalt_git.gateway.skills import offered_skills
-from covalt_git.names import BUILTIN_NAMESPACE
+from covalt_git.models.sources.skill_entry import served_uri
+from covalt_git.names import BUILTIN_NAMESPACE, ToolId
 from covalt_git.operations.calls.builtin_tools import manifest_facts
 from covalt_git.operations.chats.manifests import get_workspace_manifest
 from covalt_git.operations.context import Context
@@ -194,7 +196,8 @@ class Resources(NamedTuple):
     ) -> list[types.TextResourceContents | types.BlobResourceContents]:
         """Return a resource of another server to which a call's result links, if the client may call the tool now.
 
-        If the server has listed the resource, the client must be permitted to read it too.
+        If the server has listed the resource, the client must be permitted to read it too.  A file of a skill is read as
+        such, with its accepted digest.
         """
         with self._call(uri, parsed) as (chat, call):
             links = server_links(call)
@@ -202,6 +205,13 @@ class Resources(NamedTuple):
             if number > len(links):
                 raise NoSuchResourceError(uri)
             linked = links[number - 1]["uri"]
+            skill_file = _linked_skill_file(call, linked)
+        if skill_file is not None:
+            of_skill = offered_skills.read(self.project, skill_file, parsed.chat_id)
+            if not of_skill:
+                raise NoSuchResourceError(uri)
+            return [content.model_copy(update={"uri": uri}) for content in of_skill]
+        with self._call(uri, parsed) as (chat, call):
             target = _linking(self.project, call, linked)
             if target is None:
                 raise NoSuchResourceError(uri)
@@ -290,6 +300,13 @@ def _linking(project: Project, call: ToolCall, uri: str) -> Found | None:
         return None
     is_of_server = found.tool.kind == "mcp"
     return found if is_of_server and server_offers.may_follow(project, found, uri) else None
+
+
+def _linked_skill_file(call: ToolCall, uri: str) -> str | None:
+    """Return our URI of a file of a skill to which a call of a server's tool has linked; None if it is no such URI."""
+    if not is_skill_uri(uri):
+        return None
+    return served_uri(ToolId.parse(call.tool_id).namespace, uri)
 
 
 def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> bytes:

@@ -66,9 +66,14 @@ def resources(project: Project) -> dict[str, Callable[[], types.Resource]]:
 def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
     """Return a file of a server's skill, if it is the accepted one; None if the principal may read no such file.
 
+    The URI is that of the skill, or the one that a resource of the server with the file's URI would have.
+
     Raises:
         CovaltError: if its server is not granted, does not return it, or returns another content.
     """
+    requested, parts = uri, server_offers.upstream_uri(uri)
+    if parts is not None:
+        uri = served_uri(*parts)
     skill = _readable(project, uri)
     if skill is None:
         return None
@@ -84,7 +89,7 @@ def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
     # Its _meta is left out: the entry has no digest of it.
     kept = {key: value for key, value in sent.items() if key in {"text", "blob"}}
     media_type = MARKDOWN if uri == skill.entry.uri else media_type_of(uri)
-    return server_offers.contents([{**kept, "mimeType": media_type}], uri)
+    return server_offers.contents([{**kept, "mimeType": media_type}], requested)
 
 
 def media_type_of(uri: str) -> str | None:
