@@ -16,6 +16,7 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Result, ToolsetRequest, operation
 from covalt_git.sources import refresh
 from covalt_git.toolsets.offers import offers_in
+from covalt_git.toolsets.permissions import is_accepted_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,7 +170,11 @@ def _row(context: Context, listed: _Listed) -> SourceSkill:
 def _accepted_text(source: refresh.ToolSource, key: str, path: str, digest: str) -> str | None:
     """Return the text of the accepted file with a path, if it is another one that the cache has."""
     replaced = source.lock.replaced_skills.get(key) if source.lock is not None else None
-    if replaced is None:
+    # A pull can put an entry into the lock that nobody has accepted: its lines would be shown as unchanged.
+    accepted_key = f"{source.namespace}:{key}"
+    if replaced is None or not is_accepted_here(
+        source.toolset, accepted_key, replaced.computed_digest
+    ):
         return None
     try:
         file = _paths(parsed_entry(replaced.listed)).get(path)

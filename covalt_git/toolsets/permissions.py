@@ -164,6 +164,17 @@ def trust_accepted(toolset: Toolset, accepted: dict[str, str], reason: str | Non
     Consents.of(toolset.root).trust(permissions, reason)
 
 
+def is_accepted_here(toolset: Toolset, key: str, digest: str) -> bool:
+    """Return whether a definition with a digest is the accepted one, and its acceptance is trusted on this machine.
+
+    A pull can change the lock and the state file of a toolset.
+    """
+    if toolset.state.accepted.get(key) != digest:
+        return False
+    state = toolset.state.model_copy(update={"grants": {}, "accepted": {key: digest}})
+    return not Consents.of(toolset.root).lacking(state_permissions(toolset.id, state))
+
+
 def is_trusted(toolset: Toolset, key: str) -> bool:
     """Return whether a grant of a toolset acts on this machine."""
     grants = {key: toolset.state.grants[key]} if key in toolset.state.grants else {}

@@ -16,10 +16,12 @@ from mcp import Client
 from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant
+from covalt_git.manifests.state_files import lock_file, write_lock
 from covalt_git.sources.refresh import find_source, refresh
 from tests.api_client import BEARER, HOME, Api
 from tests.command import run
 from tests.mcp_client import REPOSITORY, make_project, read, refused, talk
+from tests.operations_client import Operations
 from tests.skill_requests import get_skill, list_skills, read_directory
 from tests.taking_servers import take
 
@@ -230,6 +232,28 @@ def test_a_reviewer_reads_a_skill_and_then_what_has_changed_in_it(
     assert "has another content" in refused_file.stderr or "bytes" in refused_file.stderr
     refreshed(root)
     assert "- Body\n+ Bo\\u{200b}dy\n" in run("source", "skills", "near", "pdf", cwd=root).stdout
+
+
+def test_a_pull_chooses_no_text_that_a_change_is_compared_with(
+    root: Path, served: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    take(root, "near", "near")
+    (served / "docs/pdf/SKILL.md").write_text(f"{SKILL}Evil\n")
+    refreshed(root)
+    skill = {"toolset_id": "near", "namespace": "near", "name": "pdf"}
+    Operations(root)("read_source_skill", **skill)  # the reviewer reads it, and does not accept it
+    lock = find_source(root, "near", "near").lock
+    assert lock is not None
+    (name,) = lock.replaced_skills
+    evil = lock.offers[name]
+    (served / "docs/pdf/SKILL.md").write_text(f"{SKILL}Evil\nMore\n")
+    refreshed(root)
+    lock = find_source(root, "near", "near").lock
+    assert lock is not None
+    write_lock(lock_file(root, "near"), lock.model_copy(update={"replaced_skills": {name: evil}}))
+
+    assert Operations(root)("read_source_skill", **skill)["accepted_text"] is None
 
 
 def test_the_pages_show_a_skill_of_a_server_and_accept_it_as_it_was_shown(
