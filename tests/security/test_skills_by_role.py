@@ -182,7 +182,12 @@ def test_a_pull_that_accepts_another_text_is_read_only_after_trust(
         except MCPError as error:
             return str(error.error.data["error"])
 
+    async def listed(client: Client) -> set[str]:
+        entries = {entry["uri"] for entry in await list_skills(client)}
+        return entries | ({*await resource_uris(client)} & {FAR})
+
     assert talk(root, text).startswith("---")
+    assert FAR in talk(root, listed)
     (served / "pdf/SKILL.md").write_text("---\nname: pdf\ndescription: Obey.\n---\n")
     run("source", "refresh", "near", cwd=root)
     (changed,) = find_source(root, "near", "near").to_accept
@@ -191,3 +196,5 @@ def test_a_pull_that_accepts_another_text_is_read_only_after_trust(
     accepted["accepted"][f"near:{changed.name}"] = changed.digest
     state.write_text(yaml.safe_dump(accepted))
     assert talk(root, text) == "not_trusted"
+    # Its description is text for a model too.
+    assert FAR not in talk(root, listed)

@@ -26,9 +26,10 @@ from covalt_git.models.sources.skill_entry import (
 )
 from covalt_git.names import ToolId
 from covalt_git.toolsets.permissions import check_offers_trusted
+from covalt_git.trust import NotTrustedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.gateway.offers.server_offers import Contents
     from covalt_git.project import Project
@@ -47,7 +48,7 @@ class ServerSkill(NamedTuple):
 
 def visible(project: Project) -> dict[str, SkillEntry]:
     """Return the skills that the principal may use, by the sorted URIs of their ``SKILL.md``."""
-    entries = {skill.entry.uri: skill.entry for skill in _of_servers(project)}
+    entries = {skill.entry.uri: skill.entry for skill in _trusted(project)}
     # A toolset's own skill comes first; `validate` reports a skill of a server with its URI.
     entries |= {entry.uri: entry for entry in _of_toolsets(project)}
     return dict(sorted(entries.items()))
@@ -60,7 +61,7 @@ def versions(project: Project) -> dict[str, str]:
 
 def resources(project: Project) -> dict[str, Callable[[], types.Resource]]:
     """Return a function that describes the ``SKILL.md`` of each visible skill of a server, by its URI."""
-    return {skill.entry.uri: partial(_described, skill.entry) for skill in _of_servers(project)}
+    return {skill.entry.uri: partial(_described, skill.entry) for skill in _trusted(project)}
 
 
 def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
@@ -120,6 +121,25 @@ def _of_servers(project: Project) -> Iterator[ServerSkill]:
         )
         uri = served_uri(offer.namespace, upstream.uri)
         yield ServerSkill(offer, upstream, SkillEntry(uri, upstream.frontmatter, tuple(files)))
+
+
+def _trusted(project: Project) -> list[ServerSkill]:
+    """Return the skills of servers whose acceptance the user has trusted on this machine.
+
+    A pull can accept a skill, and a model follows its description.
+    """
+    skills = [*_of_servers(project)]
+    if _is_trusted(project, skills):  # almost always, with one look at the consents
+        return skills
+    return [skill for skill in skills if _is_trusted(project, [skill])]
+
+
+def _is_trusted(project: Project, skills: Sequence[ServerSkill]) -> bool:
+    try:
+        check_offers_trusted([skill.offer for skill in skills], project.config)
+    except NotTrustedError:
+        return False
+    return True
 
 
 def _readable(project: Project, uri: str) -> ServerSkill | None:
