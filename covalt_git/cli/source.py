@@ -29,7 +29,7 @@ from covalt_git.cli.sources.printing import (
     print_renamed,
     print_unusable,
 )
-from covalt_git.cli.sources.skills import skills
+from covalt_git.cli.sources.skills import review, skills
 from covalt_git.cli.terminal import output
 from covalt_git.errors import UnknownNameError, WrongCallError, hint_text
 from covalt_git.hosts import origin_of
@@ -302,11 +302,14 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     """Accept tools of a source as it listed them last.
 
     SOURCE is TOOLSET/NAMESPACE, or the toolset if it has one source.  Without a TOOL, all are accepted.
-    Prints what would be accepted, as `source diff` does, and asks at a terminal.
+    Prints what would be accepted, as `source diff` does, with the text of skills, and asks at a terminal.  TOOL@DIGEST
+    accepts exactly what was shown with this digest; without a terminal, skills are accepted only so.
 
     Example: covalt-git source accept files read_file
     """
     source = single_source(name)
+    named = {tool: digest for tool, at, digest in (word.partition("@") for word in tools) if at}
+    tools = tuple(word.partition("@")[0] for word in tools)
     toolset_id, namespace = source.toolset_id, source.namespace
     digests = {
         tool.name: tool.digest for tool in source.to_accept if not tools or tool.name in tools
@@ -322,7 +325,9 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
             raise TaskOnlyError(f"{namespace}:{task}")
     if digests:
         check_user(reason, "tools are accepted")
-        if reason is None and not wants_json():
+        asks = reason is None and not wants_json()
+        review(source, digests, named, print_=asks)
+        if asks:
             print_differences(source, [tool for tool in source.to_accept if tool.name in digests])
             if not output.confirm("accept this?"):
                 output.say("nothing was accepted")

@@ -206,7 +206,14 @@ def test_a_changed_skill_is_a_difference_and_not_accepted_any_more(
         assert [one["frontmatter"]["name"] for one in await list_skills(client)] == ["mail"]
 
     talk(root, say)
-    assert run("source", "accept", "near", "--no-terminal", "test", cwd=root).returncode == 0
+    script = ("source", "accept", "near", "--no-terminal", "test")
+    unread = run(*script, cwd=root)
+    assert (unread.returncode, "only with the digest of the text" in unread.stderr) == (2, True)
+    (changed,) = find_source(root, "near", "near").to_accept
+    other = run(*script, f"{changed.name}@sha256:{'0' * 64}", cwd=root)
+    assert (other.returncode, "has changed since it was shown" in other.stderr) == (1, True)
+    assert len(refreshed(root)) == 1
+    assert run(*script, f"{changed.name}@{changed.digest}", cwd=root).returncode == 0
     assert refreshed(root) == []
 
 
@@ -225,7 +232,9 @@ def test_a_reviewer_reads_a_skill_and_then_what_has_changed_in_it(
     assert printed.stdout == SKILL
     assert "also: references/FORMS.md" in printed.stderr
     assert run("source", "skills", "near", "pdf", "no.md", cwd=root).returncode == 1
-    run("source", "accept", "near", "--no-terminal", "test", cwd=root)
+    assert "hint: covalt-git source accept near/near skill_docs_pdf-" in printed.stderr
+    accepting = printed.stderr.split("hint: covalt-git ")[1].split()
+    run(*accepting, "--no-terminal", "test", cwd=root)
 
     (served / "docs/pdf/SKILL.md").write_text(SKILL.replace("Body", "Bo\u200bdy"))
     refused_file = run("source", "skills", "near", "pdf", cwd=root)

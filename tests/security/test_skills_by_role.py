@@ -60,7 +60,11 @@ def served(tmp_path: Path) -> Path:
 @pytest.fixture
 def root(tmp_path: Path, served: Path) -> Iterator[Path]:
     root = make_project(tmp_path / "project", "handbook", roles=ROLES)
-    server = {"id": "near", "command": sys.executable, "args": [str(SERVER), str(served)]}
+    server: dict[str, object] = {
+        "id": "near",
+        "command": sys.executable,
+        "args": [str(SERVER), str(served)],
+    }
     server["requires_confirmation"] = False
     manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
     (root / "toolsets/near").mkdir()
