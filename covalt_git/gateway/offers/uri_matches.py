@@ -74,18 +74,18 @@ def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer
     A resource with exactly this URI decides alone, and with it the skills that may have it as a file.  If a parser may
     read another URI than is written, all offers decide.
     """
-    known = [offer for offer in offers if offer.locked.kind != "prompt"]
+    readable = [offer for offer in offers if offer.locked.kind != "prompt"]
     text = _canonical(uri)
-    exact = [offer for offer in known if offer.locked.kind == "resource" and is_of(offer, uri)]
+    exact = [offer for offer in readable if offer.locked.kind == "resource" and is_of(offer, uri)]
     if exact:
         # Those of the scheme of skills have no file with another scheme (`is_skill_uri`).
         skills = [
             offer
-            for offer in known
+            for offer in readable
             if offer.locked.kind == "skill" and not is_skill_uri(offer.locked.upstream)
         ]
         return [*exact, *(skill for skill in skills if text is None or _may_be_of(skill, text))]
-    return [offer for offer in known if text is None or _may_be_of(offer, text)]
+    return [offer for offer in readable if text is None or _may_be_of(offer, text)]
 
 
 def is_of(offer: ServerOffer, uri: str) -> bool:
