@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 from pydantic import Field
 
-from covalt_git.json_values import JsonObject  # noqa: TC001 - pydantic needs it
 from covalt_git.models.sources.skill_entry import EXTENSION, BadSkillError, parsed_entry
+from covalt_git.models.sources.tool_lock import BadDefinitionError, locked_offer
 from covalt_git.text import display
 
 if TYPE_CHECKING:
     from mcp import Client
 
+    from covalt_git.json_values import JsonObject
+
 _MOST_SHOWN = 200
 
 
 class _Page(types.PaginatedResult):
-    skills: list[JsonObject] = Field(default_factory=list)
+    # Any: one entry without the form must not hide the others.
+    skills: list[Any] = Field(default_factory=list)
 
 
 async def listed_skills(client: Client, most_pages: int) -> tuple[list[JsonObject], list[str]]:
@@ -30,19 +33,26 @@ async def listed_skills(client: Client, most_pages: int) -> tuple[list[JsonObjec
         return [], []
     entries: list[JsonObject] = []
     notes: list[str] = []
+    uris = set[str]()
     cursor: str | None = None
     for _ in range(most_pages):
         params = types.PaginatedRequestParams(cursor=cursor)
         request: types.Request[Any, Any] = types.Request(method="skills/list", params=params)
         page = await client.session.send_request(request, _Page)
         for entry in page.skills:
+            fields = entry if isinstance(entry, dict) else {}
+            uri = display.in_line(display.shorten(str(fields.get("uri")), _MOST_SHOWN))
             try:
-                parsed_entry(entry)
-            except BadSkillError as error:
-                uri = display.in_line(display.shorten(str(entry.get("uri")), _MOST_SHOWN))
+                parsed_entry(fields)
+                locked_offer("skill", fields)
+            except (BadSkillError, BadDefinitionError) as error:
                 notes.append(f"the skill {uri} is not listed: {error.message}")
             else:
-                entries.append(entry)
+                if fields["uri"] in uris:
+                    notes.append(f"the skill {uri} is not listed again: its URI is listed twice")
+                    continue
+                uris.add(fields["uri"])
+                entries.append(fields)
         cursor = page.next_cursor
         if cursor is None:
             break

@@ -308,6 +308,22 @@ def test_an_entry_without_the_form_of_the_specification_is_left_out_with_a_reaso
     assert [note for note in notes if reason in note], notes
 
 
+@pytest.mark.parametrize("entry", [5, None, "twice", {"frontmatter": {"x": 10**400}}])
+def test_one_malformed_entry_hides_no_other_skill(root: Path, served: Path, entry: Any) -> None:
+    own = entry_of(served)
+    changed = own | {"frontmatter": own["frontmatter"] | {"x": 1}} if entry == "twice" else entry
+    if isinstance(entry, dict):
+        front = own["frontmatter"] | {"name": "big"} | entry["frontmatter"]
+        uri = "skill://big/SKILL.md"
+        files = [own["resources"][0] | {"uri": uri}]
+        changed = {"uri": uri, "frontmatter": front, "resources": files}
+    (served / "entries.json").write_text(json.dumps([own, changed]))
+    notes: list[str] = []
+    listed = [name for _, name in refreshed(root, notes) if name.startswith("skill")]
+    assert listed == ["skill_docs_pdf-825550d6"]
+    assert [note for note in notes if "is not listed" in note], notes
+
+
 @pytest.mark.parametrize(("files", "size"), [(513, 1), (2, 9 << 20)])
 def test_a_skill_above_the_limits_is_left_out(
     root: Path, served: Path, files: int, size: int
