@@ -88,17 +88,18 @@ def seen(root: Path, role: str) -> dict[str, set[str]]:
             "read": lambda uri: read(client, uri),
             "file": lambda uri: read(client, {OWN: OWN_FILE, FAR: FAR_FILE}[uri]),
         }
-        refusals = set()
+        refusals = set[tuple[object, ...]]()
         for name, request in requests.items():
             found[name] = set()
             for uri in (OWN, FAR):
                 try:
                     await request(uri)
                 except MCPError as error:
-                    refusals.add((error.error.code, error.error.data))
+                    # The URI is the one that the client sent.
+                    refusals.add((error.error.code, *{*(error.error.data or {})} - {"uri"}))
                 else:
                     found[name].add(uri)
-        assert refusals <= {(-32602, None)}
+        assert refusals <= {(-32602,)}
         return found
 
     return talk(root, say, role=role)
