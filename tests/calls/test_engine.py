@@ -126,6 +126,7 @@ def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> 
         "waived_by": None,
         "token": None,
         "script": None,
+        "role": None,
         "render_plan": None,
         "status": "success",
         "error": None,

@@ -39,7 +39,7 @@ class FailingLine:
             return None
         if code.co_name == "_end" and event == "call":
             self._is_after = True
-        elif event == "line" and code.co_name != "run" and self._is_after and not self.was_reached:
+        elif event == "line" and code.co_name != "_run" and self._is_after and not self.was_reached:
             self._left -= 1
             if not self._left:
                 self.was_reached = True

@@ -37,7 +37,7 @@ def test_a_broken_toolset_is_fixed_and_its_tool_runs(page: Page, shared: Termina
     page.get_by_role("link", name=re.compile(r"toolset\.yaml:\d+:\d+")).click()
     expect(page.locator(".line.marked")).to_contain_text("entrypont")
     expect(page.locator(".problem-note")).to_contain_text("unknown key 'entrypont'")
-    page.get_by_role("link", name="Fix...").click()
+    page.get_by_role("link", name="Fix...").first.click()
     expect(page.locator(".diff .add")).to_contain_text("entrypoint: tools.files:write_file")
     expect(page.get_by_text("none left")).to_be_visible()
     page.get_by_role("button", name="Fix it").click()

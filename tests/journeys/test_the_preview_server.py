@@ -26,7 +26,9 @@ def call_a_tool(page: Page, name: str, **args: str) -> None:
     page.keyboard.press("/")
     page.keyboard.type(name)
     page.keyboard.press("Enter")
-    page.get_by_role("link", name=name, exact=True).first.click()  # another may be built in
+    page.get_by_role(
+        "link", name=re.compile(rf"^(Tool )?{name}\b", re.IGNORECASE)
+    ).first.click()  # another may be built in
     for field, value in args.items():
         page.get_by_label(re.compile(f"^{field}")).fill(value)
     page.get_by_role("button", name=re.compile("^(Run|Request approval)$")).last.click()
@@ -96,7 +98,7 @@ def test_a_day_with_the_preview_server(page: Page, url: str, shared: Terminal) -
     expect(page.get_by_role("link", name="idea.txt", exact=True)).to_be_visible()
     page.goto(f"{home}/chats/c1/history")
     aside.get_by_role("combobox").select_option("main")
-    aside.get_by_role("button", name="Switch").click()
+    aside.get_by_role("button", name="Switch", exact=True).click()
     expect(page.get_by_text("Switched to main.")).to_be_visible()
     page.goto(f"{home}/chats/c1/files")
     expect(page.get_by_role("link", name="notes.py", exact=True)).to_be_visible()

@@ -119,7 +119,7 @@ def rule(root: Path, *rules: str) -> None:
 
 def refusal(error: MCPError) -> str:
     """Return the code of an error; that something does not exist has none."""
-    return str(error.error.data["error"]) if error.error.data else "unknown"
+    return str((error.error.data or {}).get("error", "unknown"))
 
 
 def opened(root: Path, uri: str, role: str | None = None) -> str:
