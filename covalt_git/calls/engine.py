@@ -144,8 +144,9 @@ class Engine:
             CannotInstallError: if the toolset's dependencies cannot be installed.
             CancelledError: if the follower cancels while the call waits for its chat.
         """
-        # From here until it is recorded, because a server that stops waits for the calls that are tracked.  One with an
-        # idempotency key can also be cancelled while it waits for its chat; nobody knows the id of another.
+        # Tracked until it is recorded, because a server that stops waits for tracked calls.  A client that sent the id of
+        # its call can cancel the call already here, while it waits for its chat.  The new id of another call is only an
+        # entry to wait for: its client learns the id of the call when it starts.
         with (
             observe_call(chat.id, request.tool_id, request.call_id) as observed,
             self._tracked(request.call_id or new_id(), chat.id, request.tool_id),

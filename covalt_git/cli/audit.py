@@ -1,4 +1,4 @@
-"""``covalt-git audit``: export of who did what, and check that nobody changed the history."""
+"""``covalt-git audit``: export of who did what, and a check that the history is unchanged."""
 
 from __future__ import annotations
 

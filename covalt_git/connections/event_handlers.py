@@ -26,7 +26,8 @@ class EventHandlers(NamedTuple):
         progress: receives the progress of a call: done, total or None, and a message.
         log: receives log messages of the server: level and message.
         held: receives the id of the task that the server made of a call, in a thread of its own.
-        leaves: returns whether a task goes on when the call is cancelled, because only this process stops.
+        leaves: returns whether the server keeps running the task of a cancelled call.  It does if the call is
+            cancelled because this process stops: a later process collects the result.
         ask: answers an elicitation: method and parameters of the protocol, and a future that is cancelled
             when the server no longer waits for the answer.  None without a user.
     """

@@ -57,7 +57,7 @@ class TaskAnswerError(CovaltError):
 
 
 class _UnansweredError(Exception):
-    """Nobody can answer a question of a task."""
+    """A question of a task that has no user, or whose user's client cannot show it."""
 
     def __init__(self, error: types.ErrorData) -> None:
         super().__init__(error.message)
@@ -110,7 +110,7 @@ class ServerTasks(ClientExtension):
 
     Arguments:
         held: called with the id of each new task, before it is polled.
-        leaves: returns whether a task goes on when its call is cancelled.
+        leaves: returns whether the server keeps running the task of a cancelled call.
         report: called with each new message about the state of a task.
         ask: answers a question of a task.
     """
@@ -194,7 +194,7 @@ class ServerTasks(ClientExtension):
         for key, request in requests.items():
             answer = await self._ask(request)
             if isinstance(answer, types.ErrorData):
-                # A page can be opened elsewhere, as that of an approval, and the task goes on then.
+                # Without a user here, a page may still be opened in another program, so the task is not ended for it.
                 if not isinstance(request, types.ElicitRequest) or request.params.mode != "url":
                     raise _UnansweredError(answer)
                 answer = types.ElicitResult(action="cancel")

@@ -170,7 +170,8 @@ def _row(context: Context, listed: _Listed) -> SourceSkill:
 def _accepted_text(source: refresh.ToolSource, key: str, path: str, digest: str) -> str | None:
     """Return the text of the accepted file with a path, if it is another one that the cache has."""
     replaced = source.lock.replaced_skills.get(key) if source.lock is not None else None
-    # A pull can put an entry into the lock that nobody has accepted: its lines would be shown as unchanged.
+    # A pull can write any entry into the lock.  If it were compared without this check, its lines would be shown as
+    # unchanged, as if the user had accepted them.
     accepted_key = f"{source.namespace}:{key}"
     if replaced is None or not is_accepted_here(
         source.toolset, accepted_key, replaced.computed_digest

@@ -77,7 +77,7 @@ class McpJob(NamedTuple):
         digest: of the tool's definition that was accepted.
         wanted: returns whether the server may still run.
         held: receives the id of the task that the server made of the call.
-        leaves: returns whether this task goes on when the call is cancelled.
+        leaves: returns whether the server keeps running this task if the call is cancelled.
         ask: answers elicitations of the server, until the future is cancelled; None without a user.
     """
 

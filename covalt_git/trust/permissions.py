@@ -157,7 +157,8 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
     # Its path stays: without it, a pull that names another key would end the signing in silence.  Commits fail instead.
     if config.audit.sign_key is not None and sign_key(config.audit.sign_key).key in lacking:
         trusted = trusted.without_trust_in_sign_key()
-    # As with the key: without it, chats would go on in silence on this machine only.
+    # As with the key, the setting stays and operations fail.  Without it, new commits would be stored on this machine only,
+    # and no message would say so.
     if config.storage.type == "git" and git_storage(config.storage).key in lacking:
         trusted = trusted.without_trust_in_storage()
     return trusted.with_limited_roles(limited)

@@ -58,8 +58,8 @@ _ADDRESS = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})(?:\.(?!\Z)|\Z)){4}")
 def is_skill_uri(uri: str) -> bool:
     """Return whether a server may read a URI as one of the scheme of skills, in any spelling.
 
-    Such a URI is read only as a file of an accepted skill, with its digest: never as a resource, by a template or by a
-    link, whose content nobody has accepted.
+    Such a URI is read only as a file of an accepted skill, with its digest.  To accept a resource or a template accepts
+    no content, and a link is not accepted at all, so these do not suffice for a text that a model follows.
     """
     text = uri
     for _ in range(_MOST_ESCAPES):

@@ -303,7 +303,7 @@ def _linking(project: Project, call: ToolCall, uri: str) -> Found | None:
 
 
 def _linked_skill_file(call: ToolCall, uri: str) -> str | None:
-    """Return our URI of a file of a skill to which a call of a server's tool has linked; None if it is no such URI."""
+    """Return the URI at which covalt-git serves a file of a skill, from the server's URI in a result; None for other URIs."""
     if not is_skill_uri(uri):
         return None
     return served_uri(ToolId.parse(call.tool_id).namespace, uri)

@@ -129,7 +129,8 @@ def _trusted(project: Project) -> list[ServerSkill]:
     A pull can accept a skill, and a model follows its description.
     """
     skills = [*_of_servers(project)]
-    if _is_trusted(project, skills):  # almost always, with one look at the consents
+    # All at once first: each check reads the user's file of trusted permissions, and mostly all skills are trusted.
+    if _is_trusted(project, skills):
         return skills
     return [skill for skill in skills if _is_trusted(project, [skill])]
 
@@ -143,7 +144,7 @@ def _is_trusted(project: Project, skills: Sequence[ServerSkill]) -> bool:
 
 
 def _readable(project: Project, uri: str) -> ServerSkill | None:
-    """Return the server's skill that has a file with a URI of ours, if the principal may read it.
+    """Return the server's skill that has the file served at a URI, if the principal may read it.
 
     Raises:
         NotTrustedError: if the user has not trusted that it is read without approval.

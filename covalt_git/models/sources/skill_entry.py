@@ -31,7 +31,8 @@ _MOST_URI = 2000
 NAME = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 """A name of a skill (Agent Skills specification, "name field")."""
 
-# No colon: with one, a URI of ours could mean two of a server (`served_uri`).
+# Without a colon in the path: covalt-git serves the file at a URI made of this one (`served_uri`), and with a colon two
+# URIs of a server could become the same.
 _URI = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.-]*)://"
     r"(?P<path>(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+"

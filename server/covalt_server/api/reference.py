@@ -127,7 +127,7 @@ def fields(schema: JsonObject) -> tuple[FieldText, ...]:
 
 
 def type_parts(schema: Any) -> tuple[TypePart, ...]:
-    """Return the type that a schema describes, in words: ``array of ToolText, or null``."""
+    """Return the type of a schema for readers, such as ``array of ToolText, or null``."""
     return tuple(_type(schema))
 
 

@@ -31,7 +31,10 @@ _WIDEST = 160
 
 
 class _LinePlace(NamedTuple):
-    """A line that took part in a decision; its page and its text are empty if there is none."""
+    """A line that took part in a decision.
+
+    ``page`` is the URL that shows it, or empty.  ``text`` is the line itself, only for admins and only without a page.
+    """
 
     line: PolicyLine
     page: str

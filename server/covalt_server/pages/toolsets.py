@@ -263,7 +263,7 @@ def _unset_secrets(toolset: Toolset) -> dict[str, UnsetSecret]:
 
 
 def _still_missing(toolset_id: str) -> str:
-    """Return the sentence about the secrets that calls still lack after a grant; empty if there are none."""
+    """Return the sentence about secrets that are granted and have no value; empty if each has one."""
     names = list(_unset_secrets(request_context.context().catalog.find_toolset(toolset_id)))
     more = f" and {len(names) - _MOST_RENAMED} more" if len(names) > _MOST_RENAMED else ""
     return f" Still without a value: {', '.join(names[:_MOST_RENAMED])}{more}." if names else ""
