@@ -67,6 +67,38 @@ def check_exactly_one(first: object, second: object, message: str, missing: str)
         raise refusal(message, missing if first is None else "keep one of them")
 
 
+def check_command(
+    argv: tuple[str, ...], placeholder: str, *, example: str, otherwise: str, belongs: str
+) -> tuple[str, ...]:
+    """Return the words of a command that is run with a name in the place of ``placeholder``; none is no command.
+
+    Arguments:
+        argv: the words; the first is the program.
+        placeholder: the text that is replaced by the name.
+        example: such a command, for the hint.
+        otherwise: what would happen without the placeholder.
+        belongs: what stands in its place.
+
+    Raises:
+        PydanticCustomError: if the command may not be run as it is written.
+    """
+    why = hint = ""
+    if not argv:
+        return argv
+    # A relative path would lead into the project, which can be someone else's clone.
+    if not argv[0] or placeholder in argv[0] or ("/" in argv[0] and not argv[0].startswith("/")):
+        why = "the program must be on PATH or an absolute path"
+        hint = f"write {example}"
+    elif not any(placeholder in part for part in argv[1:]):
+        why = f"an argument must contain {placeholder}, or {otherwise}"
+        hint = f"add '{placeholder}' where {belongs} belongs"
+    elif any("\0" in part for part in argv):
+        why, hint = "an argument must not contain a NUL character", "remove it"
+    if why:
+        raise refusal(why, hint)
+    return argv
+
+
 def _check_id(text: str) -> str:
     if is_id(text):
         return text

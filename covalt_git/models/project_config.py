@@ -21,6 +21,7 @@ from covalt_git.models.base import (
     Pattern,
     StrictModel,
     Text,
+    check_command,
     check_exactly_one,
     refusal,
 )
@@ -55,22 +56,14 @@ SignerLine = Annotated[str, AfterValidator(_check_signer)]
 """A line of OpenSSH's allowed-signers format."""
 
 
-def _check_command(argv: tuple[str, ...]) -> tuple[str, ...]:
-    why = hint = ""
-    if not argv:
-        return argv
-    # A relative path would lead into the project, which can be someone else's clone.
-    if not argv[0] or "{name}" in argv[0] or ("/" in argv[0] and not argv[0].startswith("/")):
-        why = "the program must be on PATH or an absolute path"
-        hint = "write [pass, show, '{name}']"
-    elif not any("{name}" in part for part in argv[1:]):
-        why = "an argument must contain {name}, or all secrets would have the same value"
-        hint = "add '{name}' where the secret's name belongs"
-    elif any("\0" in part for part in argv):
-        why, hint = "an argument must not contain a NUL character", "remove it"
-    if why:
-        raise refusal(why, hint)
-    return argv
+def _check_secret_command(argv: tuple[str, ...]) -> tuple[str, ...]:
+    return check_command(
+        argv,
+        "{name}",
+        example="[pass, show, '{name}']",
+        otherwise="all secrets would have the same value",
+        belongs="the secret's name",
+    )
 
 
 class RoleConfig(StrictModel):
@@ -333,7 +326,7 @@ class ProjectConfig(StrictModel):
     signers: tuple[SignerLine, ...] = Field(
         (), description="Lines of OpenSSH's allowed-signers format."
     )
-    secret_command: Annotated[tuple[str, ...], AfterValidator(_check_command)] = Field(
+    secret_command: Annotated[tuple[str, ...], AfterValidator(_check_secret_command)] = Field(
         (), description="Command that prints a secret; {name} is replaced by its name."
     )
 

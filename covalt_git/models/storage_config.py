@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from covalt_git.models.base import Int, StrictModel, refusal
+from covalt_git.models.base import Int, StrictModel, check_command, refusal
 from covalt_git.templating.references import Reference, split
 
 CHAT_ID = "{chat_id}"
@@ -37,21 +37,13 @@ def _check_url(url: str) -> str:
 
 
 def _check_create(argv: tuple[str, ...]) -> tuple[str, ...]:
-    why = hint = ""
-    if not argv:
-        return argv
-    # A relative path would lead into the project, which can be someone else's clone.
-    if not argv[0] or CHAT_ID in argv[0] or ("/" in argv[0] and not argv[0].startswith("/")):
-        why = "the program must be on PATH or an absolute path"
-        hint = "write [git, init, --bare, '/srv/chats/{chat_id}.git']"
-    elif not any(CHAT_ID in part for part in argv[1:]):
-        why = "an argument must contain {chat_id}, or all chats would get one repository"
-        hint = "add '{chat_id}' where the chat's id belongs"
-    elif any("\0" in part for part in argv):
-        why, hint = "an argument must not contain a NUL character", "remove it"
-    if why:
-        raise refusal(why, hint)
-    return argv
+    return check_command(
+        argv,
+        CHAT_ID,
+        example="[git, init, --bare, '/srv/chats/{chat_id}.git']",
+        otherwise="all chats would get one repository",
+        belongs="the chat's id",
+    )
 
 
 def _check_password(text: str) -> str:
