@@ -146,19 +146,23 @@ class RunningCalls:
 
     @contextmanager
     def served(self) -> Iterator[None]:
-        """Serve clients while the block runs; then cancel all calls, and wait until each is recorded.
-
-        A call that begins later, as one whose request waited for a thread, is cancelled before its tool runs.
-        """
+        """Serve clients while the block runs; then :meth:`stop`."""
         self._stopped = False
         try:
             yield
         finally:
-            self._stopped = True
-            for call in [*self._calls]:
-                call.cancel.set_as(STOPPED)
-            with self._ended:
-                self._ended.wait_for(lambda: not self._calls)
+            self.stop()
+
+    def stop(self, within_s: float | None = None) -> None:
+        """Cancel all calls because the server stops, and wait until each is recorded, at most ``within_s`` seconds.
+
+        A call that begins later, as one whose request waited for a thread, is cancelled before its tool runs.
+        """
+        self._stopped = True
+        for call in [*self._calls]:
+            call.cancel.set_as(STOPPED)
+        with self._ended:
+            self._ended.wait_for(lambda: not self._calls, within_s)
 
 
 RUNNING = RunningCalls()

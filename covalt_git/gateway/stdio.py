@@ -11,8 +11,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.to_thread import run_sync
 from mcp.server.stdio import stdio_server
 
+from covalt_git.calls.running import RUNNING
 from covalt_git.gateway.mcp_server import RequestHandlers
 from covalt_git.runtime import sandbox_levels
 from covalt_git.text.log_format import escape_logs
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 
 _ONLY = "stdio"
 GRACE_S = 2.0
-"""Time that running calls get after SIGTERM or SIGINT, in seconds."""
+"""Time in which the client gets the results of cancelled calls after SIGTERM or SIGINT, in seconds."""
+RECORD_S = 30.0
+"""Time in which cancelled calls are recorded after that, in seconds."""
 
 
 def serve(gateway: Gateway) -> None:
@@ -33,7 +37,8 @@ def serve(gateway: Gateway) -> None:
     Meanwhile everything else that is printed goes to stderr.
     """
     escape_logs()
-    anyio.run(_serve, gateway)
+    with RUNNING.served():
+        anyio.run(_serve, gateway)
 
 
 async def _serve(gateway: Gateway) -> None:
@@ -63,9 +68,7 @@ def _end_with_stdout(handlers: RequestHandlers) -> None:
         return
 
     async def end() -> None:
-        await handlers.end(GRACE_S)
-        # The thread of the SDK that reads stdin cannot be interrupted, and an exit would wait for it.
-        os._exit(0)
+        await _exit(handlers, 0)
 
     def check() -> None:
         # A closed pipe stays readable, so the loop would call this again and again.
@@ -81,12 +84,18 @@ def _end_with_stdout(handlers: RequestHandlers) -> None:
 
 
 async def _end_on_signal(handlers: RequestHandlers, task_status: TaskStatus[None]) -> None:
-    """End the running calls and then the process when a signal arrives.
-
-    The process exits here because the thread that reads stdin cannot be interrupted.
-    """
+    """End the running calls and then the process when a signal arrives."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         task_status.started()
         async for number in signals:
-            await handlers.end(GRACE_S)
-            os._exit(128 + number)
+            await _exit(handlers, 128 + number)
+
+
+async def _exit(handlers: RequestHandlers, status: int) -> None:
+    """Cancel the running calls, and end the process when they are recorded."""
+    await handlers.end(GRACE_S)
+    # The tools have ended, but a large commit may take longer than the grace, and without its record the call would be
+    # one that may have had its effect (test_a_call_whose_commit_takes_long_is_recorded_when_the_server_stops).
+    await run_sync(RUNNING.stop, RECORD_S)
+    # The thread of the SDK that reads stdin cannot be interrupted, and an ordinary exit would wait for it.
+    os._exit(status)

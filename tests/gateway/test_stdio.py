@@ -20,6 +20,7 @@ from covalt_git.serving.server_registry import register
 from tests.command import Command
 from tests.mcp_client import (
     Progress,
+    add_toolset,
     command,
     commits,
     error_of,
@@ -32,6 +33,24 @@ from tests.mcp_client import (
 from tests.settling import until
 
 PAGES = "http://127.0.0.1:1"
+MANY = """\
+id: many
+name: Many
+version: "1"
+tools:
+  - {id: files, entrypoint: "tools.many:files"}
+"""
+WRITES_MANY = """\
+import time
+from pathlib import Path
+
+
+def files(workspace: Path) -> None:
+    for number in range(1000):
+        (workspace / f"{number}.txt").write_text(str(number))
+    (workspace / "begun.txt").write_text("begun")
+    time.sleep(600)
+"""
 
 
 def test_a_host_lists_calls_is_asked_and_cancels(root: Path) -> None:
@@ -136,6 +155,34 @@ def test_a_server_that_stops_ends_its_calls(root: Path, ends: str) -> None:
     assert commit.record.call.error.code == "cancelled"
     with Project.open(root).chats.open("c1") as chat:
         assert chat.card().title == "a"
+
+
+def test_a_call_whose_commit_takes_long_is_recorded_when_the_server_stops(root: Path) -> None:
+    """With so many files that their commit takes longer than the grace, which is shorter here."""
+    add_toolset(root, "many", MANY, WRITES_MANY)
+    call = request("tools/call", name="many.files", arguments={})
+    program = (
+        "from covalt_git.cli import main; from covalt_git.gateway import stdio; "
+        "stdio.GRACE_S = 0.01; main()"
+    )
+    started = command(root)
+    with subprocess.Popen(
+        [started.command, "-c", program, *started.args[2:]],
+        env={**os.environ, **(started.env or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        assert server.stdin
+        print(json.dumps(call), file=server.stdin, flush=True)
+        until((root / "data" / "chats" / "c1" / "workspace" / "begun.txt").exists)
+        server.terminate()
+        assert server.wait(60) == 128 + signal.SIGTERM
+
+    (commit,) = commits(root)
+    assert commit.record.call is not None
+    assert commit.record.call.error is not None
+    assert commit.record.call.error.message == "the server was stopped"
 
 
 @pytest.mark.parametrize(
