@@ -308,15 +308,13 @@ class ServerAccess(NamedTuple):
     def _opened(self) -> Iterator[tuple[Definition, Callable[[], bool]]]:
         from covalt_git.connections import pool  # noqa: PLC0415 - it loads the SDK
 
-        with tempfile.TemporaryDirectory(
-            prefix="covalt-git-", ignore_cleanup_errors=True
-        ) as folder:
+        with empty_workspace() as folder:
             chat = self.chat
             server = definition(
                 self.toolset,
                 server_of(self.toolset, self.server_id),
                 root=self.root,
-                workspace=Path(folder).resolve() if chat is None else chat.workspace.absolute(),
+                workspace=folder if chat is None else chat.workspace.absolute(),
                 chat_id=None if chat is None else chat.id,
                 command=SecretCommand.of(self.root, self.config.secret_command),
                 check_again=self.check_again,
@@ -433,6 +431,14 @@ def health(root: Path) -> tuple[Health, ...]:
     )
 
 
+@contextmanager
+def empty_workspace() -> Iterator[Path]:
+    """An empty folder, as the workspace of a server that is opened outside of a chat."""
+    # The server may still run and write while its folder is deleted.
+    with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder).resolve()
+
+
 def list_tools(
     toolset: Toolset,
     server: McpServer,
@@ -452,13 +458,12 @@ def list_tools(
     """
     from covalt_git.connections import event_handlers, pool  # noqa: PLC0415 - they load the SDK
 
-    # The server may still run and write while its folder is deleted.
-    with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:
+    with empty_workspace() as workspace:
         opened = definition(
             toolset,
             server,
             root=root,
-            workspace=Path(folder).resolve(),
+            workspace=workspace,
             chat_id=None,
             command=command,
             report=report,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.access.grants import granted
-from covalt_git.calls.servers.mcp_calls import definition, grant_check
+from covalt_git.calls.servers.mcp_calls import definition, empty_workspace, grant_check
 from covalt_git.errors import CovaltError, nearest_name
 from covalt_git.manifests.project_config import read_config
 from covalt_git.models.project_config import DEFAULT_TIMEOUT_S, effective_limits
@@ -22,6 +20,7 @@ from covalt_git.text.risky_words import is_harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from covalt_git.connections.connection import ServerCall
     from covalt_git.connections.definition import Definition
@@ -122,7 +121,7 @@ def observe(
             http_status=409,
         )
     config = read_config(root)
-    with tempfile.TemporaryDirectory(prefix="covalt-git-", ignore_cleanup_errors=True) as folder:
+    with empty_workspace() as workspace:
         may = granted(toolset.id, toolset.state, toolset.digest)
         grant = may.program(server, toolset.files.hashes)
         sandbox = grant.confinement if grant is not None and with_grant else None
@@ -130,7 +129,7 @@ def observe(
             toolset,
             server,
             root=root,
-            workspace=Path(folder).resolve(),
+            workspace=workspace,
             chat_id=None,
             command=command,
             config=config,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from covalt_git.calls.servers import skill_cache
-from covalt_git.calls.servers.mcp_calls import definition
+from covalt_git.calls.servers.mcp_calls import definition, empty_workspace
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.manifests.skill_content import ChangedSkillError, check_content, content_bytes
 from covalt_git.models.project_config import effective_limits
@@ -15,6 +13,7 @@ from covalt_git.models.tool_properties import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
@@ -67,15 +66,12 @@ def server_reader(
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
     def read(uri: str) -> list[JsonObject]:
-        # The server may still run and write while its folder is deleted.
-        with tempfile.TemporaryDirectory(
-            prefix="covalt-git-", ignore_cleanup_errors=True
-        ) as folder:
+        with empty_workspace() as workspace:
             opened = definition(
                 toolset,
                 server,
                 root=root,
-                workspace=Path(folder).resolve(),
+                workspace=workspace,
                 chat_id=None,
                 command=SecretCommand.of(root, config.secret_command),
                 config=config,
