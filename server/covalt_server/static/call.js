@@ -7,11 +7,14 @@ const PAUSE = 300; // ms in which further events cause no request of their own
 const find = (page) => page?.querySelector("[data-follow]");
 let stream = null;
 let planned = null;
+let asked = 0; // counts requests of the page, because the answer to an earlier one may arrive after a later one
 
 async function refresh() {
   planned = null;
+  const request = ++asked;
   const answer = await fetch(location.href, { headers: { "HX-Request": "true" } }).catch(() => null); // messages stay for the user
   const page = answer && new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (request !== asked) return;
   const [old, fresh] = [find(document), find(page)];
   if (old && fresh) old.replaceWith(fresh);
   else if (old && page) location.reload();

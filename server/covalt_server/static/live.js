@@ -163,6 +163,8 @@ button.addEventListener("click", () => {
 });
 addEventListener("scroll", () => notify(), { passive: true });
 
+const address = () => location.pathname + location.search;
+
 async function newPage() {
   const answer = await fetch(location.href, { headers: { "HX-Request": "true" } }).catch(() => null); // messages stay for the user
   return answer && new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -173,11 +175,17 @@ async function refresh() {
   if (busy) return;
   busy = true;
   await new Promise((done) => setTimeout(done, PAUSE));
+  const asked = address();
   const fresh = await newPage();
-  if (fresh) anchored(() => update(fresh));
+  // Scripts change the address without loading the page (preview.js, the tool search): a page of the earlier address
+  // would bring back what it showed.
+  if (asked !== address()) again = true;
+  else if (fresh) anchored(() => update(fresh));
   busy = false;
   if (again) refresh();
 }
+
+document.addEventListener("covalt:refresh", refresh);
 
 // Reloading
 

@@ -53,15 +53,21 @@ function rename(url) {
   history.replaceState(history.state, "", url);
 }
 
+let shows = 0; // counts what the user chose, so that the answer to an earlier choice is ignored
+
 async function show(url) {
+  const choice = ++shows;
   const answer = await fetch(url, { headers: { "HX-Request": "true" } }).catch(() => null); // messages stay for the user
   const text = (answer?.ok && (await answer.text())) || "";
+  if (choice !== shows) return;
   const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("preview");
   if (!fresh) return location.assign(url);
   const width = place()?.dataset.width;
   document.getElementById("preview").replaceChildren(...fresh.childNodes);
   if (place()) resize(width ?? "");
-  return rename(url);
+  rename(url);
+  // The branch may have moved after the server rendered this answer, and live.js has shown that for the earlier address.
+  document.dispatchEvent(new Event("covalt:refresh"));
 }
 
 document.addEventListener("click", (event) => {

@@ -1,6 +1,6 @@
 """The pane of a preview next to the conversation, and the page of a preview."""
 
-from playwright.sync_api import FrameLocator, Page, ViewportSize, expect
+from playwright.sync_api import FrameLocator, Page, Route, ViewportSize, expect
 
 from tests.api_client import Api
 from tests.live_server import Live
@@ -8,6 +8,12 @@ from tests.server.visitor import Visitor
 
 WIDE = ViewportSize(width=1280, height=800)
 PHONE = ViewportSize(width=375, height=700)
+
+NOTE_FRAMES = """() => {
+  const frame = document.querySelector(".preview-frame");
+  window.frames_shown = [];
+  new MutationObserver(() => frames_shown.push(frame.innerHTML)).observe(frame, { childList: true });
+}"""
 
 
 def app(page: Page) -> FrameLocator:
@@ -42,6 +48,33 @@ def test_a_conversation_shows_the_app_of_its_branch_and_follows_it(
     api.write("other.html", "<h1>Other</h1>")
     page.locator("#preview-changes").get_by_role("link", name="other.html").click()
     expect(app(page).locator("h1")).to_have_text("Other")
+
+
+def test_an_answer_for_an_earlier_address_does_not_bring_the_earlier_preview_back(
+    page: Page, served: Live, api: Api
+) -> None:
+    api.write("other.html", "<h1>Other</h1>")
+    api.write("index.html", "<h1>First</h1>")
+    page.set_viewport_size(WIDE)
+    page.goto(f"{served.url}/chats/c1")
+    expect(app(page).locator("h1")).to_have_text("First")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(f"{served.url}/chats/c1", hold, times=1)
+    with page.expect_request(f"{served.url}/chats/c1"):
+        api.write("notes.txt", "1")
+
+    page.locator("#preview-changes").get_by_role("link", name="other.html").click()
+    expect(app(page).locator("h1")).to_have_text("Other")
+    page.evaluate(NOTE_FRAMES)
+    held[0].continue_()
+    api.write("later.txt", "1")
+
+    expect(page.locator("#preview-changes")).to_contain_text("later.txt")
+    assert not [frame for frame in page.evaluate("frames_shown") if "index.html" in frame]
 
 
 def test_a_conversation_has_the_whole_width_without_a_pane_beside_it(
