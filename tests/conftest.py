@@ -15,7 +15,7 @@ from typing import Any
 import hypothesis
 import pytest
 from flask import Flask
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 import covalt_git
 from covalt_git.calls.background import BackgroundCalls
@@ -59,6 +59,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("covalt")
 
+
+# On a machine that does other work, a page may need longer than the 5 s that playwright waits.
+expect.set_options(timeout=20_000)
 
 SLOW = Path(__file__).with_name("slow.txt")
 SLOW_S = 0.4

@@ -81,6 +81,7 @@ def test_a_message_is_still_there_after_a_reload(page: Page, shared: Terminal) -
     page.route("**/api/events*", lambda route: route.abort())
     page.get_by_role("button", name="Disable").click()
     expect(message).to_be_visible()
+    page.wait_for_load_state()  # the event that is expected below is that of the page loaded again
     edit(shared, "# Data Lab ", "# Data Lab also ")
 
     with page.expect_event("load"):
