@@ -150,12 +150,25 @@ class Project:
         return ToolQueries.open(self.root, self.config.workspace, self.on_progress)
 
     def writing(
-        self, chat: ChatStore, waiting: Callable[[str], None] | None = None
+        self,
+        chat: ChatStore,
+        waiting: Callable[[str], None] | None = None,
+        *,
+        repeats: bool = False,
     ) -> AbstractContextManager[Writer]:
-        """Hold a chat's lock; ``waiting`` is called with each lock holder that it waits for."""
+        """Hold a chat's lock; ``waiting`` is called with each lock holder that it waits for.
+
+        ``repeats`` is as of :func:`.writing`.
+        """
         from covalt_git.workspaces.writing import PATIENCE_S, writing  # noqa: PLC0415 - as above
 
-        return writing(chat, by=self.principal.id, timeout_s=PATIENCE_S, waiting=waiting)
+        return writing(
+            chat,
+            by=self.principal.id,
+            timeout_s=PATIENCE_S,
+            waiting=waiting,
+            repeats=repeats,
+        )
 
     def engine(
         self, waiting: Callable[[str], None] | None = None, follower: Follower | None = None

@@ -58,7 +58,7 @@ from covalt_git.toolsets.tool_arguments import check_arguments
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.lock import CancelledError, ChatBusyError
-from covalt_git.workspaces.writing import PATIENCE_S, writing
+from covalt_git.workspaces.writing import PATIENCE_S, REPEATS, repeatable, writing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -166,17 +166,32 @@ class Engine:
         # If the chat is busy, a read-only call runs on a copy of the last commit. Otherwise one long call blocks each
         # read until it ends (tests/calls/test_concurrent_reads.py).
         if self._may_run_concurrently(target, request):
-            with ExitStack() as stack:
+            repeats = self._may_repeat(request)
+            with repeatable(), ExitStack() as stack:
                 try:
-                    writer = stack.enter_context(self.writing(chat, timeout_s=0))
+                    writer = stack.enter_context(self.writing(chat, timeout_s=0, repeats=repeats))
                 except ChatBusyError:
                     outcome = self._call_on_copy(chat, target, request)
                     if outcome is not None:
                         return outcome
                 else:
                     return self._call(writer, request, target)
+        return self._call_in_turn(chat, request, target)
+
+    def _call_in_turn(self, chat: ChatStore, request: CallRequest, target: Found) -> CallOutcome:
+        """Make a call when the chat is free."""
+        for _ in range(REPEATS if self._may_repeat(request) else 0):
+            with repeatable(), self.writing(chat, repeats=True) as writer:
+                return self._call(writer, request, target)
         with self.writing(chat) as writer:
             return self._call(writer, request, target)
+
+    def _may_repeat(self, request: CallRequest) -> bool:
+        """Return whether a call that has not started can be made again.
+
+        A token, or an allowance of a script, may be spent before the tool starts.
+        """
+        return self.principal.token is None and request.script is None
 
     @staticmethod
     def _check_can_sign(chat: ChatStore) -> None:
@@ -412,8 +427,10 @@ class Engine:
         return Catalog(self.config, self.principal, self.root)
 
     @contextmanager
-    def writing(self, chat: ChatStore, *, timeout_s: float = PATIENCE_S) -> Iterator[Writer]:
-        """Lock the chat for writing; wait at most ``timeout_s`` seconds for it."""
+    def writing(
+        self, chat: ChatStore, *, timeout_s: float = PATIENCE_S, repeats: bool = False
+    ) -> Iterator[Writer]:
+        """Lock the chat for writing; wait at most ``timeout_s`` seconds for it; ``repeats`` as of :func:`.writing`."""
         with ExitStack() as stack:
             with waiting(self.waiting) as report_holder:
                 writer = stack.enter_context(
@@ -423,6 +440,7 @@ class Engine:
                         timeout_s=timeout_s,
                         waiting=report_holder,
                         cancel=self.follower.cancel,
+                        repeats=repeats,
                     )
                 )
             yield writer

@@ -107,6 +107,7 @@ class Context:
         self._chat_index: ChatQueries | None = None
         self._toolset_index: ToolQueries | None = None
         self._required: list[Callable[[], None]] = []
+        self._repeats = False
 
     @classmethod
     def of(
@@ -387,7 +388,9 @@ class Context:
             ChatBusyError: if another process holds the lock for too long.
             ForbiddenError: if the role has lost a right while this waited for the lock.
         """
-        with self.project.writing(chat, self.waiting) as writer:
+        # Only the first write: the server already has what an earlier one wrote.
+        repeats, self._repeats = self._repeats, False
+        with self.project.writing(chat, self.waiting, repeats=repeats) as writer:
             # The configuration may have changed during the wait
             # (test_an_operation_of_a_role_that_loses_the_right_meanwhile_changes_nothing).
             self.require_again()
@@ -399,6 +402,15 @@ class Context:
                 if self._report_notes is not None:
                     self._report_notes(writer.fresh_notes())
         self.update_index(chat)
+
+    @contextmanager
+    def repeating(self) -> Iterator[None]:
+        """Let the first write of the block fail with a LeaseLostError after which the caller repeats the block."""
+        self._repeats = True
+        try:
+            yield
+        finally:
+            self._repeats = False
 
     def require_again(self) -> None:
         """Check everything that was required so far with the current ``covalt.yaml``.

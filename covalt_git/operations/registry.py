@@ -217,6 +217,7 @@ class Operation(Generic[RequestT, ResultT]):
         local: Whether only the local user may perform it, so that the HTTP API does not have it.
         decides: Returns what only a user may decide, such as :data:`TRUSTING`, if a request gives a consent or adds a
             signer, and otherwise ""; None if no request does.  The context checks that there is a user.
+        repeats: Whether it only writes to one chat, so that it is repeated if another node of the project was faster.
     """
 
     run: Callable[[Context, RequestT], ResultT]
@@ -232,6 +233,7 @@ class Operation(Generic[RequestT, ResultT]):
     upload_limit: Callable[[Context], int] | None
     local: bool
     decides: Callable[[Context, Any], str] | None
+    repeats: bool
 
     def __call__(self, context: Context, /, **fields: object) -> ResultT:
         """Validate a request and perform it.
@@ -278,6 +280,12 @@ class Operation(Generic[RequestT, ResultT]):
         # The role may lose the right while a change waits for the lock of the toolsets
         # (test_a_change_of_a_toolset_by_a_role_that_loses_the_right_meanwhile_is_not_made).
         with checked_after_wait(context.require_again):
+            if self.repeats:
+                from covalt_git.workspaces.writing import REPEATS, repeatable  # noqa: PLC0415 - as above
+
+                for _ in range(REPEATS):
+                    with repeatable(), context.repeating():
+                        return self.run(context, request)
             return self.run(context, request)
 
     def _check_decision(self, context: Context, request: RequestT) -> None:
@@ -312,6 +320,7 @@ def operation(
     upload_limit: Callable[[Context], int] | None = None,
     local: bool = False,
     decides: str | Callable[[Context, Any], str] | None = None,
+    repeats: bool = False,
 ) -> Callable[[Callable[[Context, RequestT], ResultT]], Operation[RequestT, ResultT]]:
     """Turn a function into an operation; its second parameter has one request type, or a union of two."""
 
@@ -334,6 +343,7 @@ def operation(
             upload_limit,
             local,
             (lambda _context, _request: decides) if isinstance(decides, str) else decides,
+            repeats,
         )
 
     return decorate

@@ -92,6 +92,8 @@ class ChatStore:
     store: GitStore = field(init=False)
     records: Records = field(init=False)
     foreign: commits.ForeignCommits = field(init=False)
+    followed: str | None = field(default=None, init=False, compare=False)
+    """The lease that a git server had when the chat was opened, until the first write."""
 
     def __post_init__(self) -> None:
         """Open the chat's store."""

@@ -4,6 +4,9 @@ The lease is a blob at ``refs/covalt/lease``.  Each push of a node also moves th
 stored last, in the same atomic push.  So a node that lost the lease cannot push, whatever its clock says: the clock
 decides only when another node *tries* to take over.  ``head`` is the active branch, because a push cannot move HEAD.
 
+The node that moved a free lease last may write without taking it first: its first push takes the lease and moves the other
+refs.  There is one such node, and a node that takes the lease meanwhile makes that push fail, so nothing is overwritten.
+
 The functions here have no I/O; ``tests/workspaces/test_lease_model.py`` checks the protocol with them.
 """
 
@@ -41,6 +44,7 @@ class Lease(StrictModel):
         session: a random id of the holder, so that two leases are never equal.
         expires_at: the time from which it is no longer renewed, by the holder's clock.
         head: the ref of the active branch.
+        last: the node that moved it last.
     """
 
     v: One = 1
@@ -49,6 +53,7 @@ class Lease(StrictModel):
     session: str
     expires_at: str
     head: Annotated[str, Field(pattern=r"^refs/heads/[^\s~^:?*\[\\]+$")]
+    last: str = ""
 
     @property
     def subject(self) -> str:
@@ -66,18 +71,23 @@ class Lease(StrictModel):
         """
         return self.node in {"", node} or self.is_expired(now)
 
-    def moved(self, *, node: str, head: str, now: datetime, lease_s: float) -> Lease:
-        """Return the next lease, of a node; it is free if ``node`` is empty."""
+    def was_left_by(self, node: str) -> bool:
+        """Return whether it is free, and a node moved it last."""
+        return not self.node and self.last == node
+
+    def moved(self, *, node: str, by: str, head: str, now: datetime, lease_s: float) -> Lease:
+        """Return the next lease, of a ``node``, which ``by`` moves; it is free if ``node`` is empty."""
         return Lease(
             counter=self.counter + 1,
             node=node,
             session=new_id(),
             expires_at=timestamps.written(now + timedelta(seconds=lease_s)),
             head=head,
+            last=by,
         )
 
 
-def first(head: str) -> Lease:
-    """Return the free lease of a new chat."""
+def first(head: str, node: str = "") -> Lease:
+    """Return the free lease of a new chat, which a node creates."""
     start = timestamps.written(datetime(1970, 1, 1, tzinfo=UTC))
-    return Lease(counter=0, session=new_id(), expires_at=start, head=head)
+    return Lease(counter=0, session=new_id(), expires_at=start, head=head, last=node)

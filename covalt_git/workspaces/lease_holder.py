@@ -2,6 +2,9 @@
 
 An operation is acknowledged only after the server has accepted its push.  A push moves all changed refs and the lease
 together, or nothing.  If the server refuses it because another node has the lease, the work of this node becomes a lost branch.
+
+A caller that can repeat its work (``repeats``) needs no push that only takes the lease, if this node wrote last: its lease is
+*assumed*, and the first push takes it.  If another node was faster, nothing was pushed, and the caller repeats its work.
 """
 
 from __future__ import annotations
@@ -17,11 +20,16 @@ from covalt_git.errors import CovaltError
 from covalt_git.git_store.server_repository import Move, PushRefusedError, ServerError
 from covalt_git.git_store.store import GitStore
 from covalt_git.workspaces import lease as leases
-from covalt_git.workspaces import node_copy
+from covalt_git.workspaces import node_copy, running_call
 from covalt_git.workspaces.chat import ABOUT, write_stored
 from covalt_git.workspaces.commits import FOREIGN
 from covalt_git.workspaces.lease import REF, Lease
-from covalt_git.workspaces.lock import CancelledError, ChatBusyError, ChatGoneError
+from covalt_git.workspaces.lock import (
+    CancelledError,
+    ChatBusyError,
+    ChatGoneError,
+    LeaseLostError,
+)
 from covalt_git.workspaces.node_copy import Agreed
 
 if TYPE_CHECKING:
@@ -32,6 +40,9 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.writer import Writer
 
 _FIRST_POLL_S, _LAST_POLL_S = 0.05, 1.0
+ASSUMED_S = 1.0
+"""Time after which an assumed lease is taken, in seconds, so that long work is seldom repeated."""
+
 _PUSHES = 4
 """Number of times that a push with an unknown outcome is repeated."""
 
@@ -39,13 +50,6 @@ _PUSHES = 4
 def now() -> datetime:
     """Return the time of this node."""
     return datetime.now(UTC)
-
-
-class LeaseLostError(CovaltError):
-    """Another node took over the chat, so the operation was not stored as a part of it."""
-
-    code = "lease_lost"
-    http_status = 409
 
 
 @dataclass
@@ -61,6 +65,7 @@ class LeaseHolder:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _is_lost: bool = field(default=False, init=False)
+    _is_assumed: bool = field(default=False, init=False)
 
     def take(
         self,
@@ -69,8 +74,11 @@ class LeaseHolder:
         timeout_s: float = 0,
         waiting: Callable[[str], None] | None = None,
         cancel: threading.Event | None = None,
+        repeats: bool = False,
     ) -> None:
         """Bring the node's copy up to date and take the lease; while this waits, ``waiting`` is called with the holder.
+
+        With ``repeats``, the lease may be assumed only.
 
         Raises:
             ChatBusyError: if another node has the lease after ``timeout_s`` seconds.
@@ -78,6 +86,8 @@ class LeaseHolder:
             ChatGoneError: if the chat was deleted.
             ServerError: if the server cannot be reached.
         """
+        if repeats and self._assume_followed():
+            return
         until, pause, reported = time.monotonic() + timeout_s, _FIRST_POLL_S, ""
         while True:
             holder = ""  # a ref moved meanwhile: look again at once
@@ -89,6 +99,8 @@ class LeaseHolder:
                 # Also while another node has the lease: readers of this node cannot do it while this holds the lock.
                 node_copy.update(writer, self.node, refs)
                 self._agreed = node_copy.agreed(self.chat.store.path) or Agreed()
+                if repeats and self._assume():
+                    return
                 if not last.may_be_taken_by(self.node, self.clock()):
                     holder = f"the node {last.node}"
                 elif self._take_from(last):
@@ -103,6 +115,25 @@ class LeaseHolder:
                     waiting(holder)
                 time.sleep(pause)
                 pause = min(pause * 1.5, _LAST_POLL_S)
+
+    def _assume_followed(self) -> bool:
+        """Assume the lease without a request, if the chat was opened just now, and the copy has not moved since."""
+        followed, self.chat.followed = self.chat.followed, None
+        self._agreed = node_copy.agreed(self.chat.store.path) or Agreed()
+        return followed is not None and self._agreed.refs.get(REF) == followed and self._assume()
+
+    def _assume(self) -> bool:
+        """Assume the lease, if this node wrote last, and has no unpushed work; return whether it did."""
+        lease = self._agreed.lease
+        self._is_assumed = (
+            lease is not None
+            and lease.was_left_by(self.node)
+            # What a killed process left is not repeated by anyone, so it must be pushed, or become lost work.
+            and not node_copy.unpushed_refs(self.chat.store, self._agreed)
+            and running_call.read(self.chat.store.path) is None
+            and lease.head == self.chat.store.head()
+        )
+        return self._is_assumed
 
     def resume(self, agreed: Agreed) -> None:
         """Continue from what the server has, without moving the lease; a push fails if it has moved.
@@ -142,9 +173,12 @@ class LeaseHolder:
         with self._lock:
             changed = node_copy.unpushed_refs(self.chat.store, self._agreed)
             moves = {ref: Move(*values) for ref, values in changed.items()}
-            assert self._agreed.lease is not None
-            holder = "" if release else self.node
-            self._move_lease(self._agreed.lease, moves, holder=holder)
+            last = self._agreed.lease
+            assert last is not None
+            # A writer that has changed nothing leaves an assumed lease where it is.
+            is_unchanged = not moves and last.head == self.chat.store.head()
+            if not (release and self._is_assumed and is_unchanged):
+                self._move_lease(last, moves, holder="" if release else self.node)
             if release:
                 self._ended.set()
 
@@ -176,7 +210,11 @@ class LeaseHolder:
             raise self._lost()
         store = store or self.chat.store
         lease = last.moved(
-            node=holder, head=self.chat.store.head(), now=self.clock(), lease_s=self.lease_s
+            node=holder,
+            by=self.node,
+            head=self.chat.store.head(),
+            now=self.clock(),
+            lease_s=self.lease_s,
         )
         oid = write_stored(store, lease, lease.subject)
         every = {**moves, REF: Move(self._agreed.refs.get(REF), oid)}
@@ -184,6 +222,7 @@ class LeaseHolder:
         refs = {ref: value for ref, value in self._agreed.refs.items() if ref not in every}
         refs |= {ref: move.new for ref, move in every.items() if move.new is not None}
         self._agreed = Agreed(refs=refs, lease=lease)
+        self._is_assumed = False
         node_copy.write_agreed(self.chat.store.path, self._agreed)
 
     def _push(self, store: GitStore, moves: Mapping[str, Move]) -> None:
@@ -212,15 +251,18 @@ class LeaseHolder:
                 return
 
     def _lost(self) -> LeaseLostError:
-        return LeaseLostError(
+        error = LeaseLostError(
             f"another node took over the chat {self.chat.id!r} before this node had pushed its work",
             hint=f"the work is not lost: covalt-git chat status {self.chat.id} names its branch",
         )
+        error.may_repeat = self._is_assumed
+        return error
 
-    def save_lost(self, writer: Writer, *, refused: bool = False) -> None:
+    def save_lost(self, writer: Writer, *, refused: bool = False, drops: bool = False) -> None:
         """Make the unpushed work of this node lost branches, follow the server, and push them.
 
-        If the server has ``refused`` the work for another reason than the lease, the lease is released.
+        If the server has ``refused`` the work for another reason than the lease, the lease is released.  With ``drops``,
+        the work is removed, because its caller repeats it.
 
         Raises:
             CovaltError: if the server cannot be reached; the next writer or reader of this node does it then.
@@ -228,7 +270,7 @@ class LeaseHolder:
         refs = self.repository.refs()
         if not node_copy.fetch(self.repository, self.chat.store, refs):
             return
-        node_copy.update(writer, self.node, refs, refused=refused)
+        node_copy.update(writer, self.node, refs, refused=refused, drops=drops)
         if refused:
             self.push(release=True)
         push_lost(self.chat, self.repository)
@@ -245,17 +287,22 @@ class LeaseHolder:
             thread.join()
 
     def _renew(self) -> None:
-        pause = self.lease_s / 3
-        while not self._ended.wait(pause):
-            # A store is for one thread.
-            with self._lock, GitStore(self.chat.store.path, durable=False) as store:
-                if self._ended.is_set() or self._is_lost:
-                    return
-                last = self._agreed.lease
-                # A server that is away for a moment, or a lease that is lost: the push of the writer reports it.
-                with contextlib.suppress(CovaltError, OSError):
-                    if last is not None:
-                        self._move_lease(last, {}, holder=self.node, store=store)
+        pause = ASSUMED_S if self._is_assumed else self.lease_s / 3
+        while not self._ended.wait(pause) and self.renew():
+            pause = self.lease_s / 3
+
+    def renew(self) -> bool:
+        """Renew the lease, or take an assumed one; return whether it has to be renewed again.  For any thread."""
+        # A store is for one thread.
+        with self._lock, GitStore(self.chat.store.path, durable=False) as store:
+            if self._ended.is_set() or self._is_lost:
+                return False
+            last = self._agreed.lease
+            # A server that is away for a moment, or a lease that is lost: the push of the writer reports it.
+            with contextlib.suppress(CovaltError, OSError):
+                if last is not None:
+                    self._move_lease(last, {}, holder=self.node, store=store)
+        return True
 
 
 def push_lost(chat: ChatStore, repository: ChatRepository) -> None:

@@ -52,6 +52,18 @@ class ChatBusyError(CovaltError):
     http_status = 409
 
 
+class LeaseLostError(CovaltError):
+    """Another node took over the chat, so the operation was not stored as a part of it.
+
+    Attributes:
+        may_repeat: whether the lease was only assumed, so that the caller can repeat its work.
+    """
+
+    code = "lease_lost"
+    http_status = 409
+    may_repeat = False
+
+
 class ChatGoneError(CovaltError):
     """The chat was deleted while a writer waited for it."""
 

@@ -92,10 +92,18 @@ def fetch(repository: ChatRepository, store: GitStore, refs: Mapping[str, str]) 
     return all(store.has(refs[ref]) for ref in missing)
 
 
-def update(writer: Writer, node: str, refs: Mapping[str, str], *, refused: bool = False) -> None:
+def update(
+    writer: Writer,
+    node: str,
+    refs: Mapping[str, str],
+    *,
+    refused: bool = False,
+    drops: bool = False,
+) -> None:
     """Bring the copy to what the server has, whose objects were fetched; unpushed work stays, or becomes lost work.
 
-    With ``refused``, the server refuses the unpushed work, which becomes lost work although the refs have not moved.
+    With ``refused``, the server refuses the unpushed work, which becomes lost work although the refs have not moved.  With
+    ``drops``, the caller repeats the unpushed work of commits, which is removed.
 
     Raises:
         CovaltError: with the code ``in_the_way`` if an untracked path is where a file must be written.
@@ -122,7 +130,14 @@ def update(writer: Writer, node: str, refs: Mapping[str, str], *, refused: bool 
         lost = {
             ref: oid for ref, oid in own.items() if ref.startswith(LOST) and ref not in last.work
         }
-        _follow(writer, f"{node}-{counter}", own, {**lost, **theirs}, unpushed, lease)
+        _follow(
+            writer,
+            f"{node}-{counter}",
+            own,
+            {**lost, **theirs},
+            set() if drops else unpushed,
+            lease,
+        )
     write_agreed(store.path, Agreed(refs=dict(refs), lease=lease))
     copy_running_call(store)
 

@@ -127,7 +127,7 @@ class SharedChats(NamedTuple):
             repository.fetch(store, [ABOUT])
             self.storage.list_chat(chat_id, store, present[ABOUT])
             return False
-        lease = leases.first(store.head())
+        lease = leases.first(store.head(), self.storage.node)
         refs = {**node_copy.own_refs(store), REF: write_stored(store, lease, lease.subject)}
         # What a deleted chat with this id left is replaced.  The push fails if the repository has changed since.
         moves = {

@@ -60,6 +60,7 @@ class Writer:
 
     ``due`` is the RFC 3339 time at which the first pending call expires, or :data:`NEVER`.  It is empty if the next writer
     has to read the pending calls, because an approval was decided.  ``holder`` has the lease if the chat is on a git server.
+    ``has_edits`` says whether it has committed edits of the user.
     """
 
     chat: ChatStore
@@ -67,6 +68,7 @@ class Writer:
     snapshot: Snapshot = _NOT_SCANNED
     due: str = NEVER
     holder: LeaseHolder | None = None
+    has_edits: bool = False
     _head: str | None = None
     _before: str | None = None
     _lost: list[WorkspaceNote] = field(default_factory=list)
@@ -184,6 +186,7 @@ class Writer:
                 paths = trees.changed_paths(self.chat.store, state.tree, snapshot.tree)
                 subject = listed(paths) or "empty folders"
             head = self.commit(source, snapshot, subject=subject, **fields)
+            self.has_edits |= source == "edit"
         self.chat.store.flush()  # write objects again that the store lost, for example in a power cut
         # At once, not only when the writer ends without an error.  Otherwise, if the operation then fails and plain
         # git moves the branch, the next writer does not know whose files the folder has, and reverts git's commit.

@@ -18,8 +18,14 @@ from covalt_git.names import LOCAL_USER
 from covalt_git.system import locked_folder
 from covalt_git.workspaces import branches, commits, running_call
 from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, read_stored
-from covalt_git.workspaces.lease import GONE
-from covalt_git.workspaces.lock import ChatBusyError, ChatGoneError, held, is_abandoned
+from covalt_git.workspaces.lease import GONE, REF
+from covalt_git.workspaces.lock import (
+    ChatBusyError,
+    ChatGoneError,
+    LeaseLostError,
+    held,
+    is_abandoned,
+)
 from covalt_git.workspaces.storage import COPY
 from covalt_git.workspaces.writer import Writer
 
@@ -32,6 +38,9 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 600.0
 """How long a user's command waits for other writers of the chat."""
+
+REPEATS = 2
+"""How often work is performed under an assumed lease, before it takes the lease first."""
 
 _ENDINGS = {
     "approved": ("interrupted", "it was approved, and the process ended before it ran"),
@@ -49,18 +58,23 @@ def writing(
     timeout_s: float = 30,
     waiting: Callable[[str], None] | None = None,
     cancel: threading.Event | None = None,
+    repeats: bool = False,
 ) -> Iterator[Writer]:
     """Lock the chat, recover it and yield its writer; while this waits, ``waiting`` is called with each holder.
+
+    With ``repeats``, the caller performs the block again after a LeaseLostError with ``may_repeat``, which needs one push
+    less.  It passes ``repeats=False`` the last time, and the block has no effect outside of the chat before its first push.
 
     Raises:
         ChatBusyError: when the lock is not free after ``timeout_s`` seconds.
         CancelledError: when ``cancel`` is set before the lock is free.
+        LeaseLostError: when another node of the project has taken over the chat.
     """
     lock = held(chat.folder, chat.id, timeout_s=timeout_s, waiting=waiting, cancel=cancel)
     with lock as handover:
         writer = Writer(chat, by)
         recover_folder(writer, unclean=handover.unclean)
-        with _leased(writer, timeout_s, waiting, cancel):
+        with _leased(writer, timeout_s, waiting, cancel, repeats=repeats):
             recover_calls(writer, unclean=handover.unclean, due=handover.note)
             yield writer
         handover.note = writer.due
@@ -71,11 +85,23 @@ def writing(
 
 
 @contextlib.contextmanager
+def repeatable() -> Iterator[None]:
+    """End the block without an error if the writer in it has to be repeated."""
+    try:
+        yield
+    except LeaseLostError as error:
+        if not error.may_repeat:
+            raise
+
+
+@contextlib.contextmanager
 def _leased(
     writer: Writer,
     timeout_s: float,
     waiting: Callable[[str], None] | None,
     cancel: threading.Event | None,
+    *,
+    repeats: bool,
 ) -> Iterator[None]:
     """Write under the lease of the chat if a git server has it, and push what the block changed."""
     chat, storage = writer.chat, writer.chat.storage
@@ -84,10 +110,10 @@ def _leased(
         yield
         return
     from covalt_git.git_store.server_repository import PushRefusedError  # noqa: PLC0415 - of few projects
-    from covalt_git.workspaces.lease_holder import LeaseHolder, LeaseLostError  # noqa: PLC0415
+    from covalt_git.workspaces.lease_holder import LeaseHolder  # noqa: PLC0415
 
     holder = LeaseHolder(chat, repository, storage.node, storage.lease_s)
-    holder.take(writer, timeout_s=timeout_s, waiting=waiting, cancel=cancel)
+    holder.take(writer, timeout_s=timeout_s, waiting=waiting, cancel=cancel, repeats=repeats)
     writer.holder = holder
     try:
         with holder.renewed():
@@ -102,7 +128,10 @@ def _leased(
     except (LeaseLostError, PushRefusedError) as error:
         with contextlib.suppress(CovaltError, OSError):
             refused = isinstance(error, PushRefusedError)
-            holder.save_lost(Writer(chat, writer.by), refused=refused)
+            # The user's edits of the folder are not repeated.
+            repeated = isinstance(error, LeaseLostError) and error.may_repeat
+            drops = repeated and not writer.has_edits
+            holder.save_lost(Writer(chat, writer.by), refused=refused, drops=drops)
         raise
 
 
@@ -132,6 +161,7 @@ def follow_server(chat: ChatStore) -> None:
             raise ChatGoneError(chat.id)
         raise NotSharedError(chat.id)  # the server lost it: this copy may be the last one
     if refs == last.refs:
+        chat.followed = refs.get(REF)
         return
     # If a process of this node is writing, it has the lease, and the copy is as new as the server.
     with (
@@ -146,6 +176,7 @@ def follow_server(chat: ChatStore) -> None:
                 raise ChatGoneError(chat.id)  # and another chat has its id
             node_copy.update(writer, chat.storage.node, refs)
             push_lost(chat, repository)
+            chat.followed = refs.get(REF)
         if handover.unclean:
             raise _UncleanError  # the next writer has to recover the calls, which needs the lease
 

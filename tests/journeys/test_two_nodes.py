@@ -2,16 +2,22 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from covalt_git import CovaltError, open_project
 from covalt_git.names import new_id
+from covalt_git.operations.chats.messages import add_message
+from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.trust import NotTrustedError, trust_folder
+from covalt_git.workspaces import lease_holder
 from tests.api_client import configure, make_project
+from tests.git_http_backend import http_backend
 from tests.operations_client import Operations
 from tests.workspaces.nodes import LATER, on_files, taken
+from tests.wsgi_server import listening
 
 WRITE = "app-builder:write_file"
 
@@ -45,6 +51,55 @@ def test_a_team_calls_and_approves_on_any_node(nodes: tuple[Path, Path]) -> None
         with pytest.raises(CovaltError) as refused:
             first.approve(str(pending.execution_id))
         assert refused.value.code == "already_settled"
+
+
+def test_a_write_of_the_node_that_wrote_last_costs_one_push_and_a_call_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Work that takes long takes the lease first, in a push of its own; here the machine may be slow.
+    monkeypatch.setattr(lease_holder, "ASSUMED_S", 3600.0)
+    _, create = on_files(tmp_path / "server")
+    backend, requests = http_backend(tmp_path / "server"), list[str]()
+
+    def counted(environ: Any, start: Any) -> Any:
+        requests.append(environ["PATH_INFO"].rpartition("/")[2])
+        return backend(environ, start)
+
+    root = make_project(tmp_path / "a")
+    operate = Operations(root)
+    with listening(counted) as port:
+        url = f"http://127.0.0.1:{port}/{{chat_id}}.git"
+        configure(root, f"storage: {{type: git, url: '{url}', create: {[*create]}}}")
+        operate("migrate_storage", to="git")
+        operate("create_chat", chat_id="c1")
+        look, push = ["refs"], ["refs", "git-receive-pack"]
+        # The first push of a branch also looks whether it exists.
+        operate("add_message", chat_id="c1", text="Hello.", role="user")
+
+        requests.clear()
+        operate("add_message", chat_id="c1", text="Again.", role="user")
+        assert requests == look + push
+        requests.clear()
+        args = {"path": "a.txt", "content": "1"}
+        operate("call_tool", chat_id="c1", tool_id=WRITE, args=args)
+        assert requests == look + push + push
+        requests.clear()
+        operate("get_chat", chat_id="c1")
+        assert requests == look
+
+
+def test_a_node_that_is_slower_than_another_one_repeats_its_work(nodes: tuple[Path, Path]) -> None:
+    a, b = nodes
+    on_a, on_b = Operations(a), Operations(b)
+    on_a("create_chat", chat_id="c1")
+    # This node wrote last, and opens the chat; then the other one writes, before the lock is taken.
+    with Context.of(Project.open(a)) as context:
+        context.chat("c1")
+        on_b("add_message", chat_id="c1", text="from b", role="user")
+        add_message(context, chat_id="c1", text="from a", role="user")
+    texts = [row["text"] for row in on_b("list_messages", chat_id="c1")["messages"]]
+    assert texts == ["from b", "from a"]
+    assert on_b("get_chat", chat_id="c1")["status"]["lost"] == []
 
 
 def test_status_names_the_work_of_a_node_that_was_replaced(nodes: tuple[Path, Path]) -> None:

@@ -10,7 +10,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.models.project_config import WorkspaceConfig
 from covalt_git.workspaces import lease, lease_holder
 from covalt_git.workspaces.registry import Chats
-from covalt_git.workspaces.writing import writing
+from covalt_git.workspaces.writing import REPEATS, repeatable, writing
 from tests.workspaces.nodes import settings
 
 
@@ -29,11 +29,14 @@ def main(folder: Path, name: str, url: str, lease_s: int, skew_s: float) -> None
             step += 1
             try:
                 with chats.open("c1") as chat:
-                    with writing(chat, by=name, timeout_s=20) as writer:
-                        (chat.workspace / name).write_text(f"{step}\n")
-                        time.sleep(chance.choice([0, 0, 0, 0.3]))
-                        head = writer.commit_changes()
-                    print(head, file=out, flush=True)
+                    for repeats in [True] * REPEATS + [False]:
+                        with repeatable():
+                            with writing(chat, by=name, timeout_s=20, repeats=repeats) as writer:
+                                (chat.workspace / name).write_text(f"{step}\n")
+                                time.sleep(chance.choice([0, 0, 0, 0.3]))
+                                head = writer.commit_changes()
+                            print(head, file=out, flush=True)
+                            break
             except CovaltError as error:
                 print(error.code, error.message, file=errors, flush=True)
 

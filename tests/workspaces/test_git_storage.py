@@ -11,8 +11,7 @@ from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.server_repository import PushRefusedError, ServerError
 from covalt_git.workspaces import branches, migration, node_copy, server_check
 from covalt_git.workspaces.lease import SKEW_S
-from covalt_git.workspaces.lease_holder import LeaseLostError
-from covalt_git.workspaces.lock import ChatBusyError
+from covalt_git.workspaces.lock import ChatBusyError, LeaseLostError
 from covalt_git.workspaces.registry import ChatExistsError, Chats
 from covalt_git.workspaces.server_storage import REGISTRY, ServerStorage
 from covalt_git.workspaces.writer import Writer

@@ -28,7 +28,8 @@ from covalt_git.workspaces import lease_holder, node_copy
 from covalt_git.workspaces.chat import AboutChat, ChatStore, write_about, write_stored
 from covalt_git.workspaces.lease import LOST, REF
 from covalt_git.workspaces.node_copy import Agreed
-from covalt_git.workspaces.writing import follow_server, writing
+from covalt_git.workspaces.writer import Writer
+from covalt_git.workspaces.writing import REPEATS, follow_server, repeatable, writing
 from tests.examples import examples
 from tests.workspaces.stores import call_record, pending_call
 
@@ -67,7 +68,7 @@ class Server:
         if REF in moves:
             self.counters.append(after.counter)
         writes = [ref for ref in moves if ref != REF and not ref.startswith(LOST)]
-        if writes and before.node != node:
+        if writes and before.node != node and not before.was_left_by(node):
             self.stale_writes.append(f"{node} moved {writes} under the lease of {before.node!r}")
 
 
@@ -85,7 +86,7 @@ class Node(threading.Thread):
         super().__init__(daemon=True)
         self.world, self.node, self.call_id = world, name, call_id
         self.may_go, self.has_stopped = threading.Semaphore(0), threading.Semaphore(0)
-        self.crashes = self.is_over = self.loses_answer = False
+        self.crashes = self.is_over = self.loses_answer = self.renews = False
         self.problem: BaseException | None = None
         self.start()
         self.has_stopped.acquire()
@@ -157,7 +158,7 @@ class Nodes(RuleBasedStateMachine):
         self.working: dict[str, Node] = {}
         self.server = Server(self.folder / "server.git")
         write_about(self.server.store, AboutChat(id="c1", created_at="2026-01-01T00:00:00Z"))
-        lease = leases.first("refs/heads/main")
+        lease = leases.first("refs/heads/main", "a")
         oid = write_stored(self.server.store, lease, lease.subject)
         assert self.server.store.swap_ref(REF, None, oid)
         for name in NODES:
@@ -189,21 +190,38 @@ class Nodes(RuleBasedStateMachine):
         """Make a call as the engine does: at most once, noted as running before its effect."""
         with self.chat(node) as chat:
             follow_server(chat)
-            with writing(chat, timeout_s=0) as writer:
-                node.step()
-                writer.commit_changes()
-                if node.call_id in recorded(chat):
-                    return
-                call = pending_call(chat, id=node.call_id)
-                writer.put_call(call)
-                node.step()
-                self.effects.append(node.call_id)
-                (chat.workspace / node.call_id).write_text(node.node)
-                node.step()
-                record = call_record()
-                writer.finish_call(call, record, snapshot=writer.scan())
-                node.step()
+            for repeats in [True] * REPEATS + [False]:
+                with repeatable(), writing(chat, timeout_s=0, repeats=repeats) as writer:
+                    self.make_in(chat, writer, node)
+                    node.step()
+                    break
+            else:
+                raise AssertionError("a call was repeated after the lease was taken first")
             self.acknowledged.append(node.call_id)
+
+    def make_in(self, chat: ChatStore, writer: Writer, node: Node) -> None:
+        node.step()
+        writer.commit_changes()
+        if node.call_id in recorded(chat):
+            return
+        call = pending_call(chat, id=node.call_id)
+        self.renew(writer, node)
+        writer.put_call(call)
+        node.step()
+        self.effects.append(node.call_id)
+        (chat.workspace / node.call_id).write_text(node.node)
+        node.step()
+        self.renew(writer, node)
+        record = call_record()
+        writer.finish_call(call, record, snapshot=writer.scan())
+
+    @staticmethod
+    def renew(writer: Writer, node: Node) -> None:
+        """Renew the lease if the machine says so, as the thread of the writer does from time to time."""
+        if node.renews:
+            assert writer.holder is not None
+            node.renews = False
+            writer.holder.renew()
 
     @rule(node=st.sampled_from(NODES), call_id=st.sampled_from(CALLS))
     def start(self, node: str, call_id: str) -> None:
@@ -228,6 +246,11 @@ class Nodes(RuleBasedStateMachine):
     def lose_an_answer(self, node: str) -> None:
         if (working := self.working.get(node)) is not None:
             working.loses_answer = True
+
+    @rule(node=st.sampled_from(NODES))
+    def renew_the_lease(self, node: str) -> None:
+        if (working := self.working.get(node)) is not None:
+            working.renews = True
 
     @rule(seconds=st.sampled_from([10, LEASE_S, 3 * LEASE_S]))
     def wait(self, seconds: int) -> None:
@@ -284,8 +307,10 @@ def recorded(chat: ChatStore) -> set[str]:
 
 
 @pytest.fixture(autouse=True)
-def _clock() -> Iterator[None]:
+def _clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     now = lease_holder.now
+    # The machine decides when a lease is renewed, and no thread in the background.
+    monkeypatch.setattr(lease_holder, "ASSUMED_S", 3600.0)
     yield
     lease_holder.now = now
 

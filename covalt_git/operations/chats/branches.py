@@ -91,7 +91,7 @@ class BranchSwitched(Result):
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
 
 
-@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
+@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,), repeats=True)
 def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
     """Rename a branch; if it is active, it stays active.
 
@@ -102,7 +102,7 @@ def rename_branch(context: Context, request: RenameBranch) -> BranchRenamed:
     return BranchRenamed(branch=renamed)
 
 
-@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
+@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,), repeats=True)
 def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
     """Delete a branch that is not active.
 
@@ -134,6 +134,7 @@ def list_branches(context: Context, request: ChatRequest) -> BranchList:
     calls=lambda request: [
         EquivalentCall("workspace:branch", {"name": request.name, "start": request.from_manifest})
     ],
+    repeats=True,
 )
 def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     """Create a branch at a commit or at the current workspace, without checking it out."""
@@ -153,6 +154,7 @@ def create_branch(context: Context, request: CreateBranch) -> BranchCreated:
     errors=(404, 409),
     needs=("workspace:checkout",),
     calls=lambda request: [EquivalentCall("workspace:checkout", {"branch": request.branch})],
+    repeats=True,
 )
 def switch_branch(context: Context, request: SwitchBranch) -> BranchSwitched:
     """Check out a branch; uncommitted changes are committed to the current branch first."""

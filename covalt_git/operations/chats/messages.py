@@ -153,7 +153,7 @@ def _added(request: AddMessage) -> list[EquivalentCall]:
     return [EquivalentCall(tool_id, None) for tool_id in _STARTS_BRANCH] if starts_branch else []
 
 
-@operation(changes=True, errors=(404, 409), calls=_added)
+@operation(changes=True, errors=(404, 409), calls=_added, repeats=True)
 def add_message(context: Context, request: AddMessage) -> MessagePlace:
     """Add a message to the conversation; calls refer to it by its id.
 
@@ -166,7 +166,7 @@ def add_message(context: Context, request: AddMessage) -> MessagePlace:
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409), needs=_STARTS_BRANCH)
+@operation(changes=True, errors=(404, 409), needs=_STARTS_BRANCH, repeats=True)
 def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
     """Start a branch, ``retry-1`` and so on, for another answer to a message of the role ``user``.
 
@@ -178,7 +178,7 @@ def retry_message(context: Context, request: RetryMessage) -> MessagePlace:
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,))
+@operation(changes=True, errors=(404, 409), needs=(MANAGE_CHATS,), repeats=True)
 def edit_message(context: Context, request: EditMessage) -> MessagePlace:
     """Add a changed version of a message, on a new branch, ``edit-1`` and so on.
 
@@ -196,7 +196,7 @@ def edit_message(context: Context, request: EditMessage) -> MessagePlace:
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:checkout",))
+@operation(changes=True, errors=(404, 409), needs=("workspace:checkout",), repeats=True)
 def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlace:
     """Check out the branch with the most messages after a message; of several, the newest."""
     with context.writing(context.chat(request.chat_id)) as writer:
@@ -204,7 +204,7 @@ def switch_to_message(context: Context, request: SwitchToMessage) -> MessagePlac
     return _place(place, writer)
 
 
-@operation(changes=True, errors=(404, 409), needs=_STARTS_BRANCH)
+@operation(changes=True, errors=(404, 409), needs=_STARTS_BRANCH, repeats=True)
 def continue_message(context: Context, request: ContinueMessage) -> MessagePlace:
     """Continue after a message and its calls, on the branch that ends with it or on a new branch.
 

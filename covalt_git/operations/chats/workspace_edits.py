@@ -196,7 +196,9 @@ def _edited(request: UpdateWorkspaceFile | DeleteWorkspaceFile) -> Iterator[Equi
     yield EquivalentCall("workspace:write_file", args)
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:write_file",), calls=_edited)
+@operation(
+    changes=True, errors=(404, 409), needs=("workspace:write_file",), calls=_edited, repeats=True
+)
 def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> FileUpdated:
     """Write a text file as UTF-8, as one ``edit`` commit; its executable bit is kept.
 
@@ -220,7 +222,9 @@ def update_workspace_file(context: Context, request: UpdateWorkspaceFile) -> Fil
     return FileUpdated(manifest_id=head, oid=oid, changed=changed, changes=changes)
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:write_file",), calls=_edited)
+@operation(
+    changes=True, errors=(404, 409), needs=("workspace:write_file",), calls=_edited, repeats=True
+)
 def delete_workspace_file(context: Context, request: DeleteWorkspaceFile) -> FileDeleted:
     """Delete a file, as one ``edit`` commit; it stays in the history.
 
@@ -246,6 +250,7 @@ def _written(request: UploadFiles) -> Iterator[EquivalentCall]:
     needs=("workspace:write_file",),
     calls=_written,
     upload_limit=most_upload_bytes,
+    repeats=True,
 )
 def upload_files(context: Context, request: UploadFiles) -> FilesUploaded:
     """Add files to the workspace as one commit.
@@ -305,7 +310,9 @@ def _restored(request: RestoreWorkspace) -> Iterator[EquivalentCall]:
         yield EquivalentCall("workspace:checkout", None)
 
 
-@operation(changes=True, errors=(404, 409), needs=("workspace:restore",), calls=_restored)
+@operation(
+    changes=True, errors=(404, 409), needs=("workspace:restore",), calls=_restored, repeats=True
+)
 def restore_workspace(context: Context, request: RestoreWorkspace) -> WorkspaceRestored:
     """Restore files from a commit, in a new commit on the active branch.
 
