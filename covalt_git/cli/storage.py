@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from covalt_git.cli.context import ask_to_print
-from covalt_git.cli.groups import Group
+from covalt_git.cli.groups import Group, JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.operations import storage
+
+if TYPE_CHECKING:
+    from covalt_git.serving.storage_server import ServedStorage
 
 
 @click.group(cls=Group)
 def command() -> None:
-    """Check the git server that has the chats; move chats to it, or from it."""
+    """Check the git server that has the chats; move chats to it, or from it; be such a server."""
 
 
 @command.command("check")
@@ -58,3 +65,49 @@ def migrate(to: Literal["git", "local"]) -> None:
         raise SystemExit(1)
     if to == "local":
         output.say("now write storage: {type: local} into covalt.yaml, or remove the key")
+
+
+@command.command("serve", cls=JsonCommand)
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--host", default="127.0.0.1", help="Listen on this host, 127.0.0.1 by default.")
+@click.option("--port", default=8788, type=click.IntRange(0, 65535), help="8788 by default.")
+@click.option("--name", "names", multiple=True, help="A further host name of the server.")
+@click.option("--verbose", is_flag=True, help="Print a line for every request.")
+def serve(folder: Path, host: str, port: int, names: tuple[str, ...], *, verbose: bool) -> None:
+    """Be the git server of projects on several machines, until Ctrl-C.
+
+    The repositories are in FOLDER, and a push creates them. The command needs git, and no project. It prints the value of
+    storage.url. The password is in COVALT_GIT_TOKEN, or is new at every start and is printed. The connection is not
+    encrypted: on other hosts than 127.0.0.1, put a proxy with TLS before it.
+
+    Example: covalt-git storage serve chats
+    """
+    from covalt_git.serving.storage_server import serve_storage  # noqa: PLC0415 - it loads the server
+
+    serve_storage(
+        folder,
+        on_ready=_print_storage,
+        on_request=partial(output.say, err=True, dim=True) if verbose else None,
+        host=host,
+        port=port,
+        names=names,
+    )
+    output.say("stopped", err=True)
+
+
+def _print_storage(served: ServedStorage) -> None:
+    is_new = "COVALT_GIT_TOKEN" not in os.environ
+    if wants_json():
+        about = {"url": served.url, "port": served.listener.port, "pid": os.getpid()}
+        click.echo(json.dumps(about | ({"password": served.token} if is_new else {})))
+        return
+    if served.listener.open_to_others:
+        output.say(
+            "warning: other machines can reach the server, and the connection and the password are not encrypted",
+            err=True,
+            fg="yellow",
+        )
+    if is_new:
+        output.say(f"the password, with any user name: {served.token}", err=True)
+    output.say("serving chats until Ctrl-C; storage.url in covalt.yaml:", err=True)
+    click.echo(served.url)

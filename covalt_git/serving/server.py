@@ -91,7 +91,7 @@ def serve(
     project = Project.open(start, role=role)
     if role is not None and role not in project.config.roles:
         raise UnknownRoleError(role, project.config.roles)
-    token = _token()
+    token = server_token()
     listener = listen(project.config.server, host=host, port=port)
     stopping = threading.Event()
     # The file has the name of the port, which is bound for as long as the file exists: no other server has it.
@@ -176,7 +176,7 @@ def project_app(
     return with_forwarded_scheme(app, allowed_hosts)
 
 
-def _token() -> str:
+def server_token() -> str:
     """Return the token of the environment, or a new one."""
     token = os.environ.get(TOKEN_VARIABLE)
     if token is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import CommitObject
@@ -12,13 +13,17 @@ from covalt_git.git_store.server_repository import Move, PushRefusedError, Serve
 from covalt_git.git_store.store import GitStore
 from covalt_git.names import new_id
 from covalt_git.workspaces.records import COMMITTER
-from covalt_git.workspaces.server_storage import REGISTRY
+from covalt_git.workspaces.storage import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from covalt_git.git_store.server_repository import ServerRepository
     from covalt_git.workspaces.server_storage import ServerStorage
+
+
+PROJECT_GIT = "/git/"
+"""Beginning of the paths at which the server of a project has its own chats."""
 
 
 class ServerFinding(NamedTuple):
@@ -43,7 +48,13 @@ def findings(storage: ServerStorage) -> Iterator[ServerFinding]:
         try:
             storage.prepare(store)
         except (ServerError, PushRefusedError) as error:
-            yield ServerFinding("it has the list of chats", _sentence(error))
+            lacks = _sentence(error)
+            if urlsplit(repository.url).path.startswith(PROJECT_GIT):
+                lacks += (
+                    "; /git of covalt-git serve is for people and accepts branches of its own chats only:"
+                    " use covalt-git storage serve"
+                )
+            yield ServerFinding("it has the list of chats", lacks)
             return
         yield ServerFinding("it has the list of chats")
         yield from _tried(repository, store, Path(folder))

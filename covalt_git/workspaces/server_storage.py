@@ -25,13 +25,11 @@ from covalt_git.git_store.server_repository import (
 from covalt_git.names import is_id, new_id, suggest_id
 from covalt_git.system import atomic_write
 from covalt_git.trust import NotTrustedError, git_storage
+from covalt_git.workspaces.storage import REGISTRY
 
 if TYPE_CHECKING:
     from covalt_git.git_store.store import GitStore
     from covalt_git.models.storage_config import GitStorage
-
-REGISTRY = "covalt.registry"
-"""Name of the repository with the list of chats; no id of a chat has a dot."""
 
 CHATS = "refs/covalt/chats/"
 _MARK = "refs/covalt/registry"

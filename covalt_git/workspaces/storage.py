@@ -21,6 +21,10 @@ COPY = "server-refs"
 """File of a store that is a copy of a repository on a git server: the refs that the server had (:mod:`.node_copy`)."""
 
 
+REGISTRY = "covalt.registry"
+"""Name of the repository with the list of chats; no id of a chat has a dot."""
+
+
 class ChatRepository(Protocol):
     """The repository of one chat on a server."""
 

@@ -27,7 +27,13 @@ TABLE: dict[str, Any] = yaml.load(
     Path(__file__).with_name("help_examples.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
 FILES = TABLE.pop("files")
-SERVERS = ("serve --port 8000", "dev --port 8000", "mcp --chat c1", "approval watch")
+SERVERS = (
+    "serve --port 8000",
+    "dev --port 8000",
+    "mcp --chat c1",
+    "approval watch",
+    "storage serve chats",
+)
 """Examples that run until they are stopped; other tests start servers."""
 
 

@@ -51,7 +51,7 @@ MAY_WRITE = {
 """Where a command writes, unless it is a ``--dry-run``."""
 
 OF_THE_MACHINE = ("data/", ".git/", "toolsets/state/", "toolsets/locks/")
-SERVERS = {"serve": 1, "dev": 2}
+SERVERS = {"serve": 1, "storage serve": 1, "dev": 2}
 """How many lines they print when they are ready."""
 
 AS_THE_API = [

@@ -13,7 +13,8 @@ from covalt_git.workspaces import branches, migration, node_copy, server_check
 from covalt_git.workspaces.lease import SKEW_S
 from covalt_git.workspaces.lock import ChatBusyError, LeaseLostError
 from covalt_git.workspaces.registry import ChatExistsError, Chats
-from covalt_git.workspaces.server_storage import REGISTRY, ServerStorage
+from covalt_git.workspaces.server_storage import ServerStorage
+from covalt_git.workspaces.storage import REGISTRY
 from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import recover_calls, writing
 from tests.git_http_backend import http_backend

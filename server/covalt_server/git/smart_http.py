@@ -70,16 +70,17 @@ class RequestTooLargeError(NotGitError):
     http_status = 413
 
 
-def install(app: Flask, guard: Guard) -> None:
-    """Add the routes for git to an app, with their access check."""
+_CLONE = "git clone http://x:TOKEN@HOST/git/CHAT, with the token that covalt-git serve printed"
+
+
+def install(app: Flask, guard: Guard, routes: Blueprint = pages, hint: str = _CLONE) -> None:
+    """Add routes for git to an app, with their access check; ``hint`` is for clients without the token."""
 
     def check() -> None:
         guard.check_from(request.headers)
-        if not guard.is_token(_carried()):
+        if not guard.is_token(sent_password()):
             raise NoTokenError(
-                "the request needs the server's token as password, with any user name",
-                hint="git clone http://x:TOKEN@HOST/git/CHAT, with the token that covalt-git serve "
-                "printed",
+                "the request needs the server's token as password, with any user name", hint=hint
             )
 
     app.before_request(check)
@@ -88,7 +89,7 @@ def install(app: Flask, guard: Guard) -> None:
     app.register_error_handler(HTTPException, _nothing_here)
     app.register_error_handler(ClientGoneError, _client_gone)
     app.register_error_handler(Exception, _bug)
-    app.register_blueprint(pages)
+    app.register_blueprint(routes)
 
 
 @pages.get("/<chat_id>/info/refs")
@@ -188,7 +189,7 @@ def _for_git(chat_id: str) -> NotGitError:
     return error
 
 
-def _carried() -> str:
+def sent_password() -> str:
     """Return the token in the Authorization header, which is Basic (git's default) or Bearer."""
     given = request.authorization
     if given is None:
