@@ -335,10 +335,13 @@ class Engine:
         token = self.principal.token
         if token is None or not security.is_bound(target.tools):
             return
-        from covalt_git.issuers.spent_tokens import SpentTokenError, SpentTokens  # noqa: PLC0415 - few calls spend tokens
+        from covalt_git.issuers import spent_tokens  # noqa: PLC0415 - few calls spend tokens
+        from covalt_git.issuers.spent_tokens import SpentTokenError, SpentTokens  # noqa: PLC0415
+        from covalt_git.workspaces.server_notes import notes_of  # noqa: PLC0415
 
+        notes = notes_of(self.config.workspace, spent_tokens.PREFIX)
         try:
-            work(SpentTokens(self.root), token)
+            work(SpentTokens(self.root, notes), token)
         except SpentTokenError as error:
             raise security.not_bound(target.tools[0], str(error)) from None
 

@@ -9,6 +9,9 @@ repository gives no access.
 
 A file is created complete, under an available name (``link(2)``), never changed, and deleted in one step.  So
 processes need no lock.
+
+If the chats are on a git server, new tokens are notes there, ``refs/covalt/agents/<name>``, with the same content, so that each
+node accepts them.  A node reads the list again after :data:`FRESH_S`, and so a revoked token ends everywhere.
 """
 
 from __future__ import annotations
@@ -19,10 +22,12 @@ import os
 import re
 import secrets
 import string
+import threading
+import time
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import ValidationError
 
@@ -36,7 +41,14 @@ from covalt_git.system.file_cache import FileCache
 from covalt_git.system.private_files import read_private
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
     from datetime import timedelta
+
+NOTES = "refs/covalt/agents/"
+"""Beginning of the refs of tokens on a git server."""
+
+FRESH_S = 2.0
+"""Time after which a node reads the tokens of a git server again, in seconds."""
 
 PREFIX = "cvg_"
 """Prefix of every token, so that scanners recognize tokens wherever they appear."""
@@ -83,12 +95,41 @@ class AgentToken(StrictModel):
         return self.expires_at is not None and self.expires_at <= timestamps.now()
 
 
-class AgentTokens:
-    """Token store of the project at ``root``; not thread-safe."""
+class Notes(Protocol):
+    """Tokens on a git server, by their names."""
 
-    def __init__(self, root: Path) -> None:
+    def ids(self) -> dict[str, str]:
+        """Return the names, with an id of each content."""
+
+    def contents(self, names: Collection[str]) -> dict[str, bytes]:
+        """Return the contents by name."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Create a token, unless it exists; return whether it was created."""
+
+    def remove(self, name: str, oid: str) -> bool:
+        """Remove a token with this id of its content; return whether it was removed."""
+
+
+def _no_notes() -> None:
+    return None
+
+
+class AgentTokens:
+    """Token store of the project at ``root``; thread-safe.
+
+    ``notes`` returns the tokens that all nodes of the project share; None if the chats are on this machine only.
+    """
+
+    def __init__(self, root: Path, notes: Callable[[], Notes | None] = _no_notes) -> None:
         self._folder = root / "data" / "tokens"
         self._cache = FileCache(most=1024)
+        self._notes = notes
+        self._lock = threading.Lock()
+        self._ids: dict[str, str] = {}
+        self._shared: dict[str, AgentToken] = {}
+        """The tokens of the git server, by the ids of their contents."""
+        self._due = 0.0
 
     def new(
         self,
@@ -111,6 +152,7 @@ class AgentTokens:
         Raises:
             BadNameError: if the name is not an id.
             AgentTokenError: if a token of that name exists, or its file cannot be written.
+            ServerError: if the tokens are on a git server that cannot be reached.
         """
         check_id(name, "token")
         text = PREFIX + "".join(secrets.choice(_LETTERS) for _ in range(_LENGTH))
@@ -134,8 +176,10 @@ class AgentTokens:
 
         Raises:
             AgentTokenError: if a file cannot be used.
+            ServerError: if the tokens are on a git server that cannot be reached.
         """
-        return [_read(Path(file.path)) for file in self._files()]
+        tokens = [_read(Path(file.path)) for file in self._files()]
+        return sorted([*tokens, *self._read_shared(0)], key=lambda token: token.name)
 
     def revoke(self, named: str) -> AgentToken:
         """Revoke the token with a name or an id, at once, and return it.
@@ -143,12 +187,19 @@ class AgentTokens:
         Raises:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
             AgentTokenError: if a file cannot be used or deleted.
+            ServerError: if the tokens are on a git server that cannot be reached.
         """
         tokens = self.all()
         token = next((stored for stored in tokens if named in {stored.name, stored.id}), None)
         if token is None:
             names = [stored.name for stored in tokens]
             raise UnknownNameError("token", named, names, list_with="covalt-git token list")
+        if (oid := self._ids.get(token.name)) is not None and self._shared.get(oid) == token:
+            notes = self._notes()
+            assert notes is not None
+            notes.remove(token.name, oid)
+            self._due = 0.0
+            return token
         try:
             self._file(token.name).unlink(missing_ok=True)
             # Without it, a power cut could bring the revoked token back.
@@ -158,11 +209,19 @@ class AgentTokens:
         return token
 
     def valid(self) -> list[AgentToken]:
-        """Return the tokens that give access: not expired, and with a usable file."""
+        """Return the tokens that give access: not expired, and with a usable file.
+
+        Raises:
+            ServerError: if the tokens are on a git server that cannot be reached.
+        """
         paths = [file.path for file in self._files()]
         tokens = [self._cache.get(path, [path], partial(_usable, path)) for path in paths]
         # Not cached: a token expires without a change of its file.
-        return [token for token in tokens if token is not None and not token.is_expired]
+        return [
+            token
+            for token in (*tokens, *self._read_shared(FRESH_S))
+            if token is not None and not token.is_expired
+        ]
 
     def find(self, text: str) -> AgentToken | None:
         """Return the valid token with that text, in a time that does not depend on the other tokens."""
@@ -173,15 +232,36 @@ class AgentTokens:
         same = [token for token in self.valid() if hmac.compare_digest(token.digest, digest)]
         return same[0] if same else None
 
+    def _read_shared(self, fresh_s: float) -> list[AgentToken]:
+        """Return the tokens on the git server, as they were at most ``fresh_s`` seconds ago."""
+        notes = self._notes()
+        if notes is None:
+            return []
+        with self._lock:
+            if not fresh_s or time.monotonic() >= self._due:
+                ids = notes.ids()
+                missing = [name for name, oid in ids.items() if oid not in self._shared]
+                read = notes.contents(missing) if missing else {}
+                tokens = {ids[name]: _parsed(name, content) for name, content in read.items()}
+                known = self._shared | {oid: token for oid, token in tokens.items() if token}
+                self._ids = ids
+                self._shared = {oid: known[oid] for oid in ids.values() if oid in known}
+                self._due = time.monotonic() + FRESH_S
+            return [*self._shared.values()]
+
     def _write(self, token: AgentToken) -> None:
         content = canonical_json.dumps(token.model_dump(mode="json", exclude_none=True)) + b"\n"
+        notes = self._notes()
+        if notes is not None:
+            # A token of this machine only, from before the chats were on a server, has a file.
+            if self._file(token.name).exists() or not notes.create(token.name, content):
+                raise _exists(token.name)
+            self._due = 0.0
+            return
         try:
             atomic_write.create_private(self._file(token.name), content)
         except FileExistsError:
-            raise AgentTokenError(
-                f"the token {token.name!r} already exists",
-                hint=f"use another name, or revoke it: covalt-git token revoke {token.name}",
-            ) from None
+            raise _exists(token.name) from None
         except OSError as error:
             raise _failed(self._file(token.name), error) from None
 
@@ -205,14 +285,27 @@ def _read(file: Path) -> AgentToken:
         AgentTokenError: if other users may read it, or it is not a token's file.
     """
     content = read_private(file, AgentTokenError)
-    try:
-        token = AgentToken.model_validate(canonical_json.loads(content or ""))
-    except (ValidationError, canonical_json.NotJsonError):
-        token = None
-    # A copy under another name would outlive the revocation of the first.
-    if token is None or token.name != file.stem or not is_id(token.name):
+    token = _parsed(file.stem, content or "")
+    if token is None:
         raise AgentTokenError(f"{str(file)!r} is not a token's file", hint=f"rm {file}")
     return token
+
+
+def _parsed(name: str, content: str | bytes) -> AgentToken | None:
+    """Return the token of that name; None if the content is not one."""
+    try:
+        token = AgentToken.model_validate(canonical_json.loads(content))
+    except (ValidationError, canonical_json.NotJsonError):
+        return None
+    # A copy under another name would outlive the revocation of the first.
+    return token if token.name == name and is_id(token.name) else None
+
+
+def _exists(name: str) -> AgentTokenError:
+    return AgentTokenError(
+        f"the token {name!r} already exists",
+        hint=f"use another name, or revoke it: covalt-git token revoke {name}",
+    )
 
 
 def _usable(path: str) -> AgentToken | None:

@@ -3,7 +3,7 @@
 One poll serves all clients of the process.  It reads two timestamps of each chat, because every writer
 writes the chat's ``lock``, and every call that starts its ``running-call``.  Only chats whose timestamps
 differ are synchronized with the index; the changes are the differences of their rows.  So changes of other
-processes are reported too.
+processes are reported too.  If the chats are on a git server, a :class:`.ServerFollower` fetches the changes of other nodes.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.index.chat_queries import ChatPosition, ChatQueries
+    from covalt_git.index.server_follower import ServerFollower
 
 POLL_S = 0.25
 """Shortest interval between two polls, in seconds."""
@@ -80,11 +81,15 @@ class ChangeFeed:
     """The last changes of the chats below ``folder``; thread-safe.
 
     ``open_index`` opens the index of the project.  ``version`` returns the version of its toolset files, or
-    an empty string if they are not watched.
+    an empty string if they are not watched.  ``follower`` is that of the git server, if the chats are on one.
     """
 
     def __init__(
-        self, folder: Path, open_index: Callable[[], ChatQueries], version: Callable[[], str]
+        self,
+        folder: Path,
+        open_index: Callable[[], ChatQueries],
+        version: Callable[[], str],
+        follower: ServerFollower | None = None,
     ) -> None:
         self._folder = folder
         self._open_index = open_index
@@ -97,6 +102,8 @@ class ChangeFeed:
         self._marks: dict[str, Mark | None] | None = None
         self._chats: dict[str, ChatPosition] = {}
         self._last_version = version()
+        self._follower = follower
+        self._names: tuple[str, ...] | None = None
 
     def position(self) -> str:
         """Return the current position, which :meth:`after` continues from."""
@@ -109,6 +116,8 @@ class ChangeFeed:
 
         It is a single ``EventsLost`` if the position is of another process, or too old.
         """
+        if self._follower is not None:
+            self._follower.wake()
         with self._lock:
             self._poll_if_due()
             epoch, _, number = position.rpartition("-")
@@ -136,6 +145,10 @@ class ChangeFeed:
         if self._last_version != (version := self._version()):
             self._last_version = version
             self._add("ProblemsChanged")
+        if self._follower is not None and self._names != (names := self._follower.names):
+            if self._names is not None:
+                self._add("ChatsChanged")
+            self._names = names
         # Marks before rows: the next poll reports a write in between, which the other order would lose.
         marks, previous = dict(self._read_marks()), self._marks
         changed = [name for name in marks if previous is None or marks[name] != previous.get(name)]

@@ -3,6 +3,9 @@
 Each is a file, created exclusively before the tool runs, so that of any number of processes one runs the tool.  It has
 the digest of the call and when the token ends.  It is removed after that: an expired token is refused anyway.  The
 folder is no part of the index, so that no token is valid again after ``index rebuild``.
+
+If the chats are on a git server, a token is spent by a note there, ``refs/covalt/spent/<digest>``, which one of all nodes can
+create.  The file is then a copy of it.
 """
 
 from __future__ import annotations
@@ -13,13 +16,20 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.issuers.verification import SKEW_S
+from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
+from covalt_git.names import new_id
 from covalt_git.system import atomic_write
+from covalt_git.workspaces import lease
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.access_token import AccessToken
+    from covalt_git.workspaces.server_notes import ServerNotes
+
+PREFIX = "refs/covalt/spent/"
+"""Beginning of the refs of the notes on a git server."""
 
 _LETTERS = 64
 
@@ -29,9 +39,10 @@ class SpentTokenError(Exception):
 
 
 class SpentTokens(NamedTuple):
-    """The spent tokens of the project in ``root``."""
+    """The spent tokens of the project in ``root``, whose nodes share ``notes`` if it has several."""
 
     root: Path
+    notes: ServerNotes | None = None
 
     def spend(self, token: AccessToken, chat_id: str, call_id: str, *, again: bool = False) -> None:
         """Spend a token by a call, before its tool runs.
@@ -40,19 +51,28 @@ class SpentTokens(NamedTuple):
 
         Raises:
             SpentTokenError: if another call has spent it, or it cannot be noted as spent.
+            ServerError: if the notes are on a git server that cannot be reached.
         """
         self._remove_expired()
         call = canonical_json.digest({"chat": chat_id, "call": call_id})
-        content = canonical_json.dumps({"v": 1, "call": call, "ends": token.expires + SKEW_S})
+        fact = {"v": 1, "call": call, "ends": token.expires + SKEW_S}
+        content = canonical_json.dumps(fact)
         file = self._file(token)
-        if token.approved and self._spent_by(file) != call:
+        if token.approved and self._spent_by(token) != call:
             raise SpentTokenError("the access token of the approved call was not noted as its own")
+        if self.notes is not None:
+            # First: a node that ends here leaves a token that no node accepts.
+            unique = canonical_json.dumps(fact | {"nonce": new_id()})
+            is_new = self.notes.create(file.name, unique)
+            if not is_new and not (again and self._noted_by(file.name) == call):
+                raise SpentTokenError("the access token was spent by another call")
+            again = True
         try:
             atomic_write.create_private(file, content)
             # Without it, a power cut could make the token valid again.
             atomic_write.fsync(file.parent)
         except FileExistsError:
-            if again and self._spent_by(file) == call:
+            if again and _call_of(file) == call:
                 return
             raise SpentTokenError("the access token was spent by another call") from None
         except OSError:
@@ -65,8 +85,10 @@ class SpentTokens(NamedTuple):
 
         Raises:
             SpentTokenError: if one has.
+            ServerError: if the notes are on a git server that cannot be reached.
         """
-        if os.path.lexists(self._file(token)):
+        file = self._file(token)
+        if os.path.lexists(file) or (self.notes is not None and file.name in self.notes.ids()):
             raise SpentTokenError("the access token was spent by another call")
 
     def _file(self, token: AccessToken) -> Path:
@@ -77,9 +99,14 @@ class SpentTokens(NamedTuple):
     def _folder(self) -> Path:
         return self.root / "data" / "tokens"
 
-    @staticmethod
-    def _spent_by(file: Path) -> str | None:
-        fact = _read(file)
+    def _spent_by(self, token: AccessToken) -> str | None:
+        file = self._file(token)
+        return _call_of(file) or self._noted_by(file.name)
+
+    def _noted_by(self, name: str) -> str | None:
+        """Return the call that spent a token by the note on the git server."""
+        content = None if self.notes is None else self.notes.contents([name]).get(name)
+        fact = None if content is None else _parsed(content)
         return None if fact is None else fact[0]
 
     def _remove_expired(self) -> None:
@@ -90,14 +117,42 @@ class SpentTokens(NamedTuple):
                 if len(entry.name) != _LETTERS or "." in entry.name:
                     continue
                 fact = _read(self._folder / entry.name)
-                if fact is not None and fact[1] < time_s:
-                    (self._folder / entry.name).unlink(missing_ok=True)
+                if fact is None or fact[1] + self._clock_skew_s >= time_s:
+                    continue
+                if self.notes is not None:
+                    self._remove_note(entry.name)
+                (self._folder / entry.name).unlink(missing_ok=True)
+
+    @property
+    def _clock_skew_s(self) -> float:
+        """The difference of the clocks of two nodes, in seconds: a token that has expired here can be valid there."""
+        return 0 if self.notes is None else lease.SKEW_S
+
+    def _remove_note(self, name: str) -> None:
+        # The file of another node has the same name: the first one removes the note.
+        with contextlib.suppress(CovaltError):
+            assert self.notes is not None
+            oid = self.notes.ids().get(name)
+            if oid is not None:
+                self.notes.remove(name, oid)
 
 
 def _read(file: Path) -> tuple[str, float] | None:
     """Return the call that spent a token and the end of the token; None if the file cannot be read."""
     try:
-        value = canonical_json.loads(file.read_bytes())
-        return str(value["call"]), float(value["ends"])
-    except (OSError, canonical_json.NotJsonError, TypeError, KeyError, ValueError):
+        return _parsed(file.read_bytes())
+    except OSError:
         return None
+
+
+def _parsed(content: bytes) -> tuple[str, float] | None:
+    try:
+        value = canonical_json.loads(content)
+        return str(value["call"]), float(value["ends"])
+    except (canonical_json.NotJsonError, TypeError, KeyError, ValueError):
+        return None
+
+
+def _call_of(file: Path) -> str | None:
+    fact = _read(file)
+    return None if fact is None else fact[0]

@@ -24,8 +24,9 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
+from covalt_git.catalog.current_config import current_config
 from covalt_git.catalog.token_holders import TokenHolders
-from covalt_git.credentials.agent_tokens import AgentTokens
+from covalt_git.credentials.agent_tokens import NOTES, AgentTokens
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.client_chats import ClientChats
 from covalt_git.gateway.http import http_app
@@ -38,6 +39,7 @@ from covalt_git.manifests.project_root import NotAProjectError
 from covalt_git.models.access_token import AccessToken
 from covalt_git.serving.error_answer import send_error
 from covalt_git.workspaces.registry import OneChat
+from covalt_git.workspaces.server_notes import notes_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
     from covalt_git.credentials.agent_tokens import AgentToken
     from covalt_git.json_values import JsonObject
+    from covalt_git.workspaces.server_notes import ServerNotes
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 """Path prefix of the metadata; the path of the resource follows."""
@@ -79,7 +82,8 @@ class McpEndpoint:
         pages: Callable[[str], str | None],
         holders: TokenHolders | None = None,
     ) -> None:
-        self._tokens = AgentTokens(root)
+        self._root = root
+        self._tokens = AgentTokens(root, self._notes)
         self._holders = holders or TokenHolders(root)
         self._own_gateway = Gateway(root, role, pages=pages)
         self._by_role: dict[str, Gateway] = {}
@@ -87,11 +91,18 @@ class McpEndpoint:
         self._holder_ends: dict[str, _HolderEnd] = {}
         """When the last token of a holder ends, by the keys of the holders' servers."""
 
+    def _notes(self) -> ServerNotes | None:
+        """Return the tokens that the nodes of the project share; none while ``covalt.yaml`` has errors."""
+        with suppress(BrokenConfigError, NotAProjectError):
+            return notes_of(current_config(self._root).workspace, NOTES)
+        return None
+
     def find_token(self, text: str) -> AgentToken | AccessToken | None:
         """Return the valid token of a text, of an agent or of an issuer, or None.
 
         Raises:
             CovaltError: ``role_gone``, if the role of the token is no longer in ``covalt.yaml``.
+            ServerError: if tokens are on a git server that cannot be reached.
             InvalidTokenError: as :meth:`.TokenHolders.find`, which raises other errors too.
         """
         if is_jwt(text):
@@ -168,7 +179,8 @@ class McpEndpoint:
             await asyncio.sleep(CLEANUP_S)
             # A request checks its token only when it begins, and a stream or a call may run for hours after
             # that (test_open_streams_are_closed_when_their_token_is_revoked).
-            valid = {"", *(token.id for token in self._tokens.valid())}
+            agents = self._servers.keys() - {""} - self._holder_ends.keys()
+            valid = {"", *(await run_sync(self._valid, agents) if agents else ())}
             if self._holder_ends:
                 accepted = await run_sync(self._holders.issuers)
                 time_s = time.time()
@@ -178,6 +190,13 @@ class McpEndpoint:
                     if end.at > time_s and end.issuer in accepted
                 }
             await self._end(self._servers.keys() - valid - self._holder_ends.keys())
+
+    def _valid(self, keys: Collection[str]) -> Collection[str]:
+        """Return those of the keys of agents' servers whose tokens are valid; all while their git server is away."""
+        try:
+            return {token.id for token in self._tokens.valid()}
+        except CovaltError:
+            return keys
 
     async def _end(self, keys: Collection[str]) -> None:
         await asyncio.gather(*(self._servers.pop(key).end() for key in keys))
@@ -232,6 +251,7 @@ class AuthMiddleware:
         app: the app behind the check.
         check: returns the value for :data:`CHECKED`, or raises a CovaltError.
         metadata: path of the resource metadata, sent to clients without a token.
+        fetches: whether a check can read a git server.
     """
 
     def __init__(
@@ -240,9 +260,11 @@ class AuthMiddleware:
         check: Callable[[Mapping[str, str]], object],
         *,
         metadata: str | None = None,
+        fetches: bool = False,
     ) -> None:
         self._app = app
         self._check = check
+        self._fetches = fetches
         self._metadata = metadata
         self._threads = CapacityLimiter(_MOST_CHECKS)
 
@@ -258,9 +280,9 @@ class AuthMiddleware:
         await self._app(scope, receive, send)
 
     async def _checked(self, headers: Mapping[str, str]) -> object:
-        # In a thread of its own limit: the keys of its issuer may have to be fetched, from a server that does not
-        # answer, and other requests need threads too.
-        if is_jwt(headers.get("Authorization", "")):
+        # In a thread of its own limit: the keys of its issuer, or the tokens of agents, may have to be fetched, from a
+        # server that does not answer, and other requests need threads too.
+        if self._fetches or is_jwt(headers.get("Authorization", "")):
             return await run_sync(self._check, headers, limiter=self._threads)
         return self._check(headers)
 

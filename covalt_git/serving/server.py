@@ -140,7 +140,8 @@ def project_app(
     Raises:
         BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
-    allowed_hosts = read_config(root).server.allowed_hosts
+    config = read_config(root)
+    allowed_hosts = config.server.allowed_hosts
     guard = Guard(token, port, allowed_hosts)
     # Without the token, which agents must not see: the user's browser has it from an earlier visit.
     approvals = f"http://{host}:{port}/approvals"
@@ -152,7 +153,10 @@ def project_app(
     def check(headers: Mapping[str, str]) -> object:
         return guard.check_client(headers, mcp.find_token)
 
-    checked_mcp = AuthMiddleware(mcp, check, metadata=f"{WELL_KNOWN}{PLACE}")
+    is_shared = config.storage.type == "git"
+    checked_mcp = AuthMiddleware(
+        mcp, check, metadata=f"{WELL_KNOWN}{PLACE}", fetches=is_shared
+    )
     # Clients read the metadata before they have a token (RFC 9728), so only host and origin are checked.
     metadata = AuthMiddleware(resource_metadata(["", PLACE], holders.issuers), guard.check_from)
     pages = create_app(

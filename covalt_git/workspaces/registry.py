@@ -96,6 +96,10 @@ class Chats:
         """Return the ids of the chats, sorted."""
         return [name for name in sorted(self._names()) if self.has(name)]
 
+    def listed(self) -> list[str]:
+        """Return the names in the list of chats, sorted, without fetching any of them."""
+        return sorted(self._names())
+
     def ids_in_folder(self) -> list[str]:
         """Return the ids of the chats that have a folder on this machine, whatever a git server has."""
         names = sorted(self._local_names())

@@ -114,7 +114,15 @@ def create_app(
     find_holder = (holders or TokenHolders(root)).find
     keys = PreviewKeys()
     app.config["COVALT_PREVIEWS"] = keys
-    guard = Guard(token, port, read_config(root).server.allowed_hosts, find_holder, keys.opens)
+    config = read_config(root)
+    guard = Guard(
+        token,
+        port,
+        config.server.allowed_hosts,
+        find_holder,
+        keys.opens,
+        is_shared=config.storage.type == "git",
+    )
     guard.install(app)
     app.add_url_rule("/sign-out", "sign_out", guard.sign_out, methods=["POST"])
     request_context.install(app, root, role, followed)
@@ -126,7 +134,7 @@ def create_app(
     index_building.install(app)
     live.install(app, followed)
     static_files.install(app)
-    layout.install(app, port)
+    layout.install(app, guard)
     transfer.install(app)
     errors.install(app, [operation.name for operation in OPERATIONS])
     return app

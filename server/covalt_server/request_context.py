@@ -10,6 +10,8 @@ from flask.logging import default_handler
 from covalt_git.access import NamedTool
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.index.change_feed import ChangeFeed
+from covalt_git.index.server_follower import ServerFollower
+from covalt_git.manifests.project_config import read_config
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.text.log_format import LogFormatter, escape_logs
@@ -46,10 +48,12 @@ def install(
 
 def open_feed(root: Path, role: str | None, followed: WatchedProject | None = None) -> ChangeFeed:
     """Return a new feed of the changes of the project at ``root``; arguments as of :func:`install`."""
+    is_shared = read_config(root).storage.type == "git"
     return ChangeFeed(
         root / "data" / "chats",
         lambda: Project.cached(root, role).chat_index(),
         lambda: "" if followed is None else followed.last.version,
+        ServerFollower(lambda: Project.cached(root, role).chats) if is_shared else None,
     )
 
 

@@ -102,6 +102,7 @@ class Guard(NamedTuple):
 
     ``find_holder`` returns the facts of an access token of an issuer, which the API accepts; None for another text.
     ``is_preview`` returns whether a text is the key of a preview, whose frame has neither our cookie nor our origin.
+    ``is_shared`` says that nodes with the same token are one server for browsers, behind a proxy.
     """
 
     token: str
@@ -109,6 +110,7 @@ class Guard(NamedTuple):
     hosts: tuple[str, ...] = ()
     find_holder: Callable[[str], AccessToken | None] = _no_holder
     is_preview: Callable[[str], bool] = _no_preview
+    is_shared: bool = False
 
     def install(self, app: Flask) -> None:
         """Check every request of an app, and add the headers to every answer."""
@@ -118,7 +120,25 @@ class Guard(NamedTuple):
     @property
     def cookie(self) -> str:
         """The cookie's name, with the port: cookies ignore ports, and two servers may run at once."""
-        return f"covalt_git_{self.port}"
+        return f"covalt_git_{self._cookie_suffix}"
+
+    @property
+    def messages_cookie(self) -> str:
+        """The name of the cookie of a session, with its messages."""
+        return f"covalt_git_{self._cookie_suffix}_messages"
+
+    @property
+    def _cookie_suffix(self) -> str:
+        # The ports of nodes can differ, and a browser meets all of them at the port of the proxy.
+        return self._derived("cookie").hex()[:16] if self.is_shared else str(self.port)
+
+    @property
+    def session_key(self) -> bytes:
+        """The key that signs the cookie of a session: of this process, or the same for all nodes with the token."""
+        return self._derived("session") if self.is_shared else secrets.token_bytes()
+
+    def _derived(self, purpose: str) -> bytes:
+        return hmac.digest(self.token.encode(), f"covalt-git {purpose}".encode(), "sha256")
 
     def check(self) -> Response | None:
         """Check the current request; exchange the token of the printed URL for a cookie.

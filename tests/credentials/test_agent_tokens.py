@@ -4,13 +4,18 @@ import json
 import stat
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from covalt_git.credentials.agent_tokens import AgentTokenError, AgentTokens
+from covalt_git.credentials import agent_tokens
+from covalt_git.credentials.agent_tokens import NOTES, AgentTokenError, AgentTokens
 from covalt_git.credentials.leaks import credentials
 from covalt_git.errors import UnknownNameError
+from covalt_git.workspaces.registry import Chats
+from covalt_git.workspaces.server_notes import notes_of
+from tests.workspaces.nodes import two_nodes
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
@@ -110,3 +115,30 @@ def test_an_unusable_file_is_no_token(tokens: AgentTokens, tmp_path: Path, spoil
     if spoil != "deleted":
         with pytest.raises(AgentTokenError):
             tokens.all()
+
+
+def test_nodes_of_a_git_server_share_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_tokens, "FRESH_S", 0.0)
+    with two_nodes() as nodes:
+        a, b = (
+            AgentTokens(chats.folder.parent.parent, partial(notes_of, chats.config, NOTES))
+            for chats in nodes
+        )
+        stored, text = a.new("writer", "agent")
+        assert not [*nodes[0].folder.parent.glob("tokens/*")]
+        assert (a.find(text), b.find(text), b.all()) == (stored, stored, [stored])
+        assert text.encode() not in b"".join(notes_content(nodes[0]))
+        with pytest.raises(AgentTokenError, match="already exists"):
+            b.new("writer", "owner")
+
+        assert b.revoke("writer") == stored
+        assert (a.find(text), b.find(text)) == (None, None)
+        # A new token of the same agent is another one.
+        a.new("writer", "agent")
+        assert b.find(text) is None
+
+
+def notes_content(chats: Chats) -> list[bytes]:
+    notes = notes_of(chats.config, NOTES)
+    assert notes is not None
+    return [*notes.contents(notes.ids()).values()]

@@ -6,12 +6,13 @@ from datetime import timedelta
 from pydantic import Field
 
 from covalt_git.access import UnknownRoleError
-from covalt_git.credentials.agent_tokens import AgentTokens
+from covalt_git.credentials.agent_tokens import NOTES, AgentTokens
 from covalt_git.errors import CovaltError
 from covalt_git.names import suggest_id
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.workspaces.server_notes import notes_of
 
 _MOST_OF_ROLE = 50
 _WHAT = "manage access tokens"
@@ -65,6 +66,11 @@ class TokenList(Result):
     tokens: tuple[TokenRow, ...]
 
 
+def _tokens(context: Context) -> AgentTokens:
+    project = context.project
+    return AgentTokens(project.root, lambda: notes_of(project.config.workspace, NOTES))
+
+
 def _decision(context: Context, request: CreateToken) -> str:
     """Return what a user decides by a token whose agent may decide about calls or permissions itself."""
     role = context.project.config.roles.get(request.role)
@@ -90,7 +96,7 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
     chat = None if request.chat_id is None else project.chats.one(request.chat_id)
     # A random suffix, because a token with an earlier name would open that agent's chats.
     name = request.name or f"{suggest_id(role[:_MOST_OF_ROLE]) or 'agent'}-{secrets.token_hex(3)}"
-    stored, text = AgentTokens(project.root).new(
+    stored, text = _tokens(context).new(
         name, role, chat=chat, lasts=request.lasts, reason=request.reason
     )
     return TokenCreated.of(stored, expired=False, token=text)
@@ -99,12 +105,12 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
 @operation(admin=_WHAT, local=True)
 def list_tokens(context: Context, _: EmptyRequest) -> TokenList:
     """List the tokens, with their roles and chats."""
-    tokens = AgentTokens(context.project.root).all()
+    tokens = _tokens(context).all()
     return TokenList(tokens=tuple(TokenRow.of(token, expired=token.is_expired) for token in tokens))
 
 
 @operation(changes=True, admin=_WHAT, local=True)
 def revoke_token(context: Context, request: RevokeToken) -> TokenRow:
     """Revoke a token, and close its open connections."""
-    gone = AgentTokens(context.project.root).revoke(request.token)
+    gone = _tokens(context).revoke(request.token)
     return TokenRow.of(gone, expired=gone.is_expired)

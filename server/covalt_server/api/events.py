@@ -65,7 +65,7 @@ def events(_: Context, request: FollowEvents) -> Events:
       everything again
 
     Events of chats and tools that do not exist for the role are not sent.  Changes of other
-    processes are reported within a second.  If many clients wait, the answer ends at once, and the client
+    processes are reported within a second, and those of other nodes within some seconds.  If many clients wait, the answer ends at once, and the client
     has to connect again after its ``retry`` time.
     """
     after = request.after

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import secrets
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from covalt_git.operations.calls.calls import CallAnswer
     from covalt_git.operations.results import CallLine
+    from covalt_server.security import Guard
 
 NAVIGATION = (
     ("Chats", "chats.chat_list", "chats"),
@@ -48,15 +48,15 @@ _WORD = re.compile(r"[^\W_]+(?:[,;]? |: |$)")
 UNCHANGED = "No changes to commit."
 
 
-def install(app: Flask, port: int) -> None:
+def install(app: Flask, guard: Guard) -> None:
     """Add the values that every template uses, and messages that survive a redirect.
 
     The session cookie contains only these messages and the id of the session, to which the keys of previews belong.  So
     its key may change when the server restarts.
     """
-    app.secret_key = secrets.token_bytes()
+    app.secret_key = guard.session_key
     app.config.update(
-        SESSION_COOKIE_NAME=f"covalt_git_{port}_messages",  # cookies ignore ports
+        SESSION_COOKIE_NAME=guard.messages_cookie,
         SESSION_COOKIE_SAMESITE="Strict",
     )
     app.context_processor(_context)

@@ -253,12 +253,14 @@ async function poll() {
   while (!signal.aborted) {
     const query = new URLSearchParams({ after: position, poll: true });
     const answer = await fetch(`/api/events?${query}`, { signal }).catch(() => null);
+    let isLost = false; // behind a proxy, each answer can be of another node
     for (const event of answer?.ok ? (await answer.text()).split("\n\n") : []) {
       const field = Object.fromEntries(event.split("\n").map((line) => line.split(/: (.*)/s, 2)));
+      isLost ||= field.event === "EventsLost";
       if (field.event) receive(field.event, field.id, JSON.parse(field.data));
       else position = field.id ?? position;
     }
-    await new Promise((done) => setTimeout(done, answer?.ok ? 0 : PATIENCE));
+    await new Promise((done) => setTimeout(done, answer?.ok && !isLost ? 0 : PATIENCE));
   }
 }
 
