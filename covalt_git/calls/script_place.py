@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
+from covalt_git.workspaces import script_claim
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +42,12 @@ class ScriptPlace(NamedTuple):
     allow: Callable[[Writer, PendingCall, Found], PendingCall | None]
 
     def check_branch(self, chat: ChatStore) -> None:
-        """Check that the script's branch is the active one, whose files its calls read and write.
+        """Check that the script's branch is the active one, whose files its calls read and write, and that it runs here.
 
         Raises:
             OtherBranchError: if it is not.
+            ScriptBusyError: if another node may have taken over the script.
         """
+        script_claim.check(chat, self.script_id)
         if chat.active_branch() != self.branch:
             raise OtherBranchError(chat.id, self.branch)

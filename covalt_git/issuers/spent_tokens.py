@@ -15,8 +15,8 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.issuers.verification import SKEW_S
 from covalt_git.errors import CovaltError
+from covalt_git.issuers.verification import SKEW_S
 from covalt_git.json_values import canonical_json
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write

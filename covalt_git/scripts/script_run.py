@@ -24,6 +24,7 @@ from covalt_git.calls.script_place import OtherBranchError, ScriptPlace
 from covalt_git.conversations import commit_names
 from covalt_git.elicitation.requests import MOST_MESSAGE
 from covalt_git.errors import CovaltError
+from covalt_git.git_store.server_repository import ServerError
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.difference import same
 from covalt_git.json_values.storable import storable
@@ -53,7 +54,13 @@ from covalt_git.text import display
 from covalt_git.toolsets.builtin_tools import is_recorded
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import HEADS, MovedError
-from covalt_git.workspaces.lock import CancelledError, ChatBusyError, ChatGoneError
+from covalt_git.workspaces.lock import (
+    CancelledError,
+    ChatBusyError,
+    ChatGoneError,
+    LeaseLostError,
+)
+from covalt_git.workspaces.script_claim import ScriptBusyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,7 +80,10 @@ _MOST_THREADS = 4
 _MOST_KNOWN = 1 << 20
 """Most characters of the answers that a process gets at its start."""
 
-_STOPS = (ChatBusyError, ChatGoneError, CancelledError, OtherBranchError, MovedError)
+_STOPS = (
+    *(ChatBusyError, ChatGoneError, CancelledError, OtherBranchError, MovedError),
+    *(ScriptBusyError, LeaseLostError, ServerError),
+)
 """Errors that are not the answer to a call: the script stays as it is, and can be continued."""
 
 

@@ -1,26 +1,28 @@
 """Stored scripts: the state of each script that has not ended, as a commit at ``refs/covalt/scripts/<id>``.
 
 ``git show refs/covalt/scripts/<id>:script`` prints the script, and ``git ls-tree`` lists its settled calls.  The ref
-moves by compare-and-swap under the lock of the chat.  Only the process that holds the file lock of the script runs it.
+moves by compare-and-swap under the lock of the chat.  Only the process that holds the file lock of the script runs it,
+on one node (:mod:`covalt_git.workspaces.script_claim`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from covalt_git.errors import CovaltError
 from covalt_git.git_store.objects import FILE, CommitObject, TreeEntry
 from covalt_git.models.scripts import SCRIPT_REFS, OpenScript, SettledCall
 from covalt_git.names import is_new_id
 from covalt_git.system import file_lock
-from covalt_git.workspaces import trees
+from covalt_git.workspaces import script_claim, trees
 from covalt_git.workspaces.chat import MovedError, read_stored, write_stored
 from covalt_git.workspaces.commits import author
 from covalt_git.workspaces.lock import ChatGoneError
 from covalt_git.workspaces.records import COMMITTER
+from covalt_git.workspaces.script_claim import ScriptBusyError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,19 +33,6 @@ if TYPE_CHECKING:
 
 _SCRIPT = "script"
 _CALLS = "calls"
-
-
-class ScriptBusyError(CovaltError):
-    """Another process or thread runs the script."""
-
-    code = "script_running"
-    http_status = 409
-
-    def __init__(self, script_id: str) -> None:
-        super().__init__(
-            f"the script {script_id} is running in another process",
-            hint=f"covalt-git script show {script_id}",
-        )
 
 
 @dataclass(slots=True)
@@ -133,15 +122,17 @@ def script_ids(chat: ChatStore) -> list[str]:
 
 @contextmanager
 def held(chat: ChatStore, script_id: str, *, wait: bool) -> Iterator[None]:
-    """Hold the lock of a script, so that no other process or thread runs it.
+    """Hold the lock of a script, so that no other process, thread or node runs it.
 
     Raises:
         ScriptBusyError: without ``wait``, if another one runs it.
+        ServerError: if the chats are on a git server that cannot be reached.
     """
     try:
         with file_lock.held(_lock_file(chat, script_id), create=True, wait=wait):
             try:
-                yield
+                with script_claim.claimed(chat, script_id, wait=wait):
+                    yield
             finally:
                 # A process that waits for this file gets its lock, and finds that the script has ended.
                 if chat.store.read_ref(SCRIPT_REFS + script_id) is None:
@@ -155,15 +146,18 @@ def held(chat: ChatStore, script_id: str, *, wait: bool) -> Iterator[None]:
 
 
 def is_held(chat: ChatStore, script_id: str) -> bool:
-    """Return whether a process runs a script."""
+    """Return whether a process runs a script, on any node.
+
+    Raises:
+        ServerError: if the chats are on a git server that cannot be reached.
+    """
     file = _lock_file(chat, script_id)
     try:
-        with file_lock.held(file, wait=False):
-            return False
-    except FileNotFoundError:
-        return False
+        with contextlib.suppress(FileNotFoundError), file_lock.held(file, wait=False):
+            pass
     except BlockingIOError:
         return True
+    return script_claim.is_claimed(chat, script_id)
 
 
 def _lock_file(chat: ChatStore, script_id: str) -> Path:

@@ -154,9 +154,7 @@ def project_app(
         return guard.check_client(headers, mcp.find_token)
 
     is_shared = config.storage.type == "git"
-    checked_mcp = AuthMiddleware(
-        mcp, check, metadata=f"{WELL_KNOWN}{PLACE}", fetches=is_shared
-    )
+    checked_mcp = AuthMiddleware(mcp, check, metadata=f"{WELL_KNOWN}{PLACE}", fetches=is_shared)
     # Clients read the metadata before they have a token (RFC 9728), so only host and origin are checked.
     metadata = AuthMiddleware(resource_metadata(["", PLACE], holders.issuers), guard.check_from)
     pages = create_app(

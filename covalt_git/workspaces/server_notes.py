@@ -1,7 +1,7 @@
 """Notes of all nodes of a project: small blobs at refs of the repository with the list of chats on the git server.
 
-A note is created once, and removed; it never changes.  The server creates a ref only if it does not exist, so of any number of
-nodes that create the same note at the same time, one succeeds.
+The server moves a ref only from its expected value, so of any number of nodes that create, replace or remove a note at the same
+time, one succeeds.
 """
 
 from __future__ import annotations
@@ -50,6 +50,17 @@ class ServerNotes(NamedTuple):
         Raises:
             ServerError: if the server cannot be reached.
         """
+        return {name: content for name, (_, content) in self._read(names).items()}
+
+    def read(self, name: str) -> tuple[str, bytes] | None:
+        """Return the object id and the content of a note; None if it does not exist.
+
+        Raises:
+            ServerError: if the server cannot be reached.
+        """
+        return self._read([name]).get(name)
+
+    def _read(self, names: Collection[str]) -> dict[str, tuple[str, bytes]]:
         for number in range(_FETCHES):
             ids = {name: oid for name, oid in self.ids().items() if name in names}
             if not ids:
@@ -61,7 +72,12 @@ class ServerNotes(NamedTuple):
                     if number + 1 == _FETCHES:
                         raise
                     continue
-                return {name: store.read_blob(oid) for name, oid in ids.items() if store.has(oid)}
+                # A ref that moved meanwhile brought another object.
+                read = {
+                    name: (oid, store.read_blob(oid)) for name, oid in ids.items() if store.has(oid)
+                }
+                if len(read) == len(ids) or number + 1 == _FETCHES:
+                    return read
         return {}
 
     def create(self, name: str, content: bytes) -> bool:
@@ -73,8 +89,16 @@ class ServerNotes(NamedTuple):
             PushRefusedError: if the server refuses such refs.
             ServerError: if the server cannot be reached.
         """
+        return self.replace(name, None, content) is not None
+
+    def replace(self, name: str, old: str | None, content: bytes) -> str | None:
+        """Replace a note whose object id is ``old``; return the new object id, or None if it has moved.
+
+        Arguments and errors as of :meth:`create`.
+        """
         with _scratch() as store:
-            return self._move(store, name, Move(None, store.write_blob(content)))
+            oid = store.write_blob(content)
+            return oid if self._move(store, name, Move(old, oid)) else None
 
     def remove(self, name: str, oid: str) -> bool:
         """Remove a note that has this content; return whether it was removed.

@@ -53,6 +53,27 @@ def test_a_team_calls_and_approves_on_any_node(nodes: tuple[Path, Path]) -> None
         assert refused.value.code == "already_settled"
 
 
+def test_a_script_that_waits_continues_on_the_node_of_the_decision(
+    nodes: tuple[Path, Path],
+) -> None:
+    a, b = nodes
+    source = """
+tools.app_builder.write_file(path="a.txt", content="a")
+tools.app_builder.run_command(command="touch b.txt")
+tools.app_builder.write_file(path="c.txt", content="c")
+"""
+    with open_project(a) as first, open_project(b) as second:
+        first.create_chat("c1")
+        waiting = first.chat("c1").call("workspace:run_script", {"script": source})
+        assert waiting.status == "pending", waiting
+        second.approve(str(waiting.execution_id))
+    calls = Operations(a)("list_calls", chat_id="c1")["calls"]
+    made = [WRITE, "app-builder:run_command", WRITE, "workspace:run_script"]
+    assert sorted(call["tool_id"] for call in calls) == sorted(made)
+    files = Operations(a)("get_workspace_files", chat_id="c1")["files"]
+    assert [file["path"] for file in files] == ["a.txt", "b.txt", "c.txt"]
+
+
 def test_a_write_of_the_node_that_wrote_last_costs_one_push_and_a_call_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,7 +121,7 @@ def test_an_agent_calls_tools_at_both_nodes_in_turn(
     roots: tuple[Path, Path], ports: list[int]
 ) -> None:
     text = Operations(roots[0])("create_token", role="agent", name="writer")["token"]
-    chats = set()
+    chats: set[str] = set()
     for number in range(4):
 
         async def call(client: Client, number: int = number) -> Any:

@@ -24,8 +24,9 @@ from covalt_git.gateway.tasks.task import ENDED, Task
 from covalt_git.operations.calls import script_calls
 from covalt_git.operations.context import Context
 from covalt_git.scripts.script_run import paused_outcome
-from covalt_git.scripts.stored_script import ScriptBusyError, StoredScript
+from covalt_git.scripts.stored_script import StoredScript
 from covalt_git.workspaces.lock import ChatBusyError
+from covalt_git.workspaces.script_claim import ScriptBusyError
 
 if TYPE_CHECKING:
     from collections.abc import Container

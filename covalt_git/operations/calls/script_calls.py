@@ -43,9 +43,10 @@ from covalt_git.scripts.script_run import (
     recorded_calls,
     scripted_calls,
 )
-from covalt_git.scripts.stored_script import ScriptBusyError, StoredScript
+from covalt_git.scripts.stored_script import StoredScript
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.registry import OneChat
+from covalt_git.workspaces.script_claim import ScriptBusyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
