@@ -95,7 +95,7 @@ class AgentToken(StrictModel):
         return self.expires_at is not None and self.expires_at <= timestamps.now()
 
 
-class Notes(Protocol):
+class TokenNotes(Protocol):
     """Tokens on a git server, by their names."""
 
     def ids(self) -> dict[str, str]:
@@ -121,7 +121,7 @@ class AgentTokens:
     ``notes`` returns the tokens that all nodes of the project share; None if the chats are on this machine only.
     """
 
-    def __init__(self, root: Path, notes: Callable[[], Notes | None] = _no_notes) -> None:
+    def __init__(self, root: Path, notes: Callable[[], TokenNotes | None] = _no_notes) -> None:
         self._folder = root / "data" / "tokens"
         self._cache = FileCache(most=1024)
         self._notes = notes
@@ -242,10 +242,12 @@ class AgentTokens:
                 ids = notes.ids()
                 missing = [name for name, oid in ids.items() if oid not in self._shared]
                 read = notes.contents(missing) if missing else {}
-                tokens = {ids[name]: _parsed(name, content) for name, content in read.items()}
-                known = self._shared | {oid: token for oid, token in tokens.items() if token}
+                tokens = dict(self._shared)
+                for name, content in read.items():
+                    if (token := _parsed(name, content)) is not None:
+                        tokens[ids[name]] = token
                 self._ids = ids
-                self._shared = {oid: known[oid] for oid in ids.values() if oid in known}
+                self._shared = {oid: tokens[oid] for oid in ids.values() if oid in tokens}
                 self._due = time.monotonic() + FRESH_S
             return [*self._shared.values()]
 

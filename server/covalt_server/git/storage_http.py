@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import subprocess
 import tempfile
 from typing import IO, TYPE_CHECKING
@@ -19,8 +18,8 @@ from typing import IO, TYPE_CHECKING
 from flask import Blueprint, Flask, Response, current_app, request
 
 from covalt_git.errors import CovaltError
-from covalt_git.names import is_id, new_id
-from covalt_git.system import programs
+from covalt_git.names import is_id
+from covalt_git.system import atomic_write, locked_folder, programs
 from covalt_git.workspaces.storage import REGISTRY
 from covalt_server.git import smart_http
 from covalt_server.git.smart_http import NotGitError
@@ -133,27 +132,17 @@ def _create(folder: Path, name: str) -> None:
     final = folder / f"{name}.git"
     if final.exists():
         return
-    new = folder / f"{_NEW}{new_id()}"
-    outcome = programs.run(
-        [
-            "git",
-            "init",
-            "--quiet",
-            "--bare",
-            "--initial-branch=main",
-            "--template=",
-            "--",
-            str(new),
-        ],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-    )
-    if outcome.returncode:
-        raise StorageServerError("git cannot create a repository in the folder")
-    try:
-        new.rename(final)
-    except OSError:  # another request was faster
-        shutil.rmtree(new, ignore_errors=True)
+    locked_folder.clear(folder, _NEW)
+    options = ("--quiet", "--bare", "--initial-branch=main", "--template=")
+    with locked_folder.create(folder, _NEW) as new:
+        outcome = programs.run(
+            ["git", "init", *options, "--", str(new)], stdin=subprocess.DEVNULL, capture_output=True
+        )
+        if outcome.returncode:
+            raise StorageServerError("git cannot create a repository in the folder")
+        atomic_write.fsync_tree(new)
+        with contextlib.suppress(OSError):  # another request was faster
+            atomic_write.rename(new, final)
 
 
 def _spool(stream: IO[bytes], file: IO[bytes]) -> int:
