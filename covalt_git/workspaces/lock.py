@@ -137,9 +137,15 @@ def held(
         mark = f"{boot} {status.st_dev}:{status.st_ino}" if boot else ""
         handover = _handover(_lines(lock), mark)
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        _write(lock, [f"process {os.getpid()} ({_command()}) since {since}"])
-        yield handover
-        # Not after an error: then the name stays, and the next holder recovers the chat.
+        holder = f"process {os.getpid()} ({_command()}) since {since}"
+        _write(lock, [holder])
+        try:
+            yield handover
+        except BaseException:
+            # The name stays, and the next holder recovers the chat.  It is written again, because those who follow the
+            # times of this file may have read the chat before its last change (index/change_feed.py).
+            _write(lock, [holder])
+            raise
         _write(lock, ["", f"{mark} {handover.note}"])
 
 

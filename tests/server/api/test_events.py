@@ -1,16 +1,23 @@
 """Events of chats and toolsets over the API: their order, their role, other processes, and clients that leave."""
 
+import errno
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from werkzeug.wrappers import Response
 
 from covalt_git.index import change_feed
+from covalt_git.project import Project
+from covalt_git.system.file_cache import TICK_NS
 from covalt_git.workspaces import running_call
+from covalt_git.workspaces.chat import write_about
+from covalt_git.workspaces.writing import writing
 from covalt_server.api import events
 from tests.api_client import BEARER, HOME, Api, configure
 
@@ -110,6 +117,23 @@ def test_changes_of_a_chat_and_of_the_list_of_chats_are_reported(api: Api) -> No
     at = position(api)
     api.post("delete_chat", chat_id="c2")
     assert after(api, at) == [("ChatsChanged", {})]
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    with pytest.raises(OSError, match=f"Errno {errno.ENOSPC}"):
+        yield
+
+
+def test_what_a_writer_changed_before_it_failed_is_reported(api: Api, root: Path) -> None:
+    at = position(api)
+    with Project.open(root).chats.open("c1") as chat, full_disk(), writing(chat):
+        time.sleep(2 * TICK_NS / 1e9)  # otherwise the poll counts the chat as changed once more
+        assert after(api, at) == []
+        write_about(chat.store, chat.card().model_copy(update={"title": "Another title"}))
+        raise OSError(errno.ENOSPC, "")
+
+    assert after(api, at) == [("ChatChanged", {"chat_id": "c1"})]
 
 
 def test_a_damaged_chat_is_reported_as_a_problem(api: Api) -> None:
