@@ -10,6 +10,7 @@ from click import Command, Context, Group
 
 from covalt_git import open_project, yaml_text
 from covalt_git.cli import cli
+from covalt_git.manifests.project_root import POLICY_TESTS
 from covalt_git.manifests.reading import check
 from covalt_git.models.project_config import ProjectConfig, ServerConfig
 from covalt_git.models.renderers import RENDERER_TYPES
@@ -311,3 +312,8 @@ def test_the_hook_of_the_documents_is_the_hook_of_this_repository() -> None:
 
     assert local["repo"] == "local"
     assert local["hooks"] == [{**{name: hooks[0][name] for name in names}, "language": "system"}]
+    checked = ["covalt.yaml", POLICY_TESTS, f"a/{POLICY_TESTS}", "toolsets/a/tools/a.py"]
+    for pattern in (hook["files"] for hook in hooks):
+        assert [
+            path for path in [*checked, "my_covalt.yaml"] if re.search(pattern, path)
+        ] == checked

@@ -125,9 +125,13 @@ def _run(
         decision = policy_decision(config.valid, case.role, called, case.args)
     if decision.outcome == case.expect:
         return None, decision.rule
-    by = "; ".join(decision.reasons) or "no rule applies"
+    by = "; ".join(decision.reasons)
     if decision.rule is not None:
+        rule = config.valid.rules[decision.rule]
+        # A rule that allows a call waives approvals, so it gives no reason.
+        by = by or f"rule {rule.pattern} allows it"
         by += f" ({place_in(config, config.valid.rule_place(decision.rule))})"
+    by = by or "no rule applies"
     message = f"expected {case.expect}, but the call {_WORDS[decision.outcome]}: {by}"
     role = f" --role {case.role}" if case.role else ""
     hint = f"covalt-git policy explain {case.tool}{role}"

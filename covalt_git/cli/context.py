@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from covalt_git.access.decisions import acting, sees_everything
 from covalt_git.cli.groups import wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
@@ -178,10 +179,30 @@ def read_argument_file(file: Path) -> str:
 
 def warn_without_role(opened: Project, role: str | None, command: str) -> bool:
     """Print why a user without a role sees no tool, if covalt.yaml has roles; return whether it does."""
-    own = opened.config.proposed_default_role
-    if role is not None or own is None:
+    lines = opened.config.lines_of_default_role
+    if role is not None or lines is None:
         return False
     output.say("no tools: no role was named, and covalt.yaml has no default_role", err=True)
-    hint = f"{command.replace('ROLE', own)}; or write default_role: {own} in covalt.yaml"
+    admin = lines.removeprefix("default_role: ")
+    name = admin if admin in opened.config.roles else min(opened.config.roles)
+    hint = f"{command.replace('ROLE', name)}; or add to covalt.yaml {lines}"
     output.say(f"  hint: {hint}", err=True)
     return True
+
+
+def say_no_toolsets(command: str, toolset: str | None = None) -> None:
+    """Print why a list of toolsets, or of the tools of one, is empty.
+
+    For a role that sees a part of the tools, the sentence is the same whether there are others: a hidden tool does not
+    exist for it.
+    """
+    opened = context().project
+    if warn_without_role(opened, opened.principal.role, command):
+        return
+    if toolset:
+        output.say(f"{toolset} has no tools")
+    elif sees_everything(opened.config, opened.principal):
+        output.say("no toolset has tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml")
+    else:
+        whose = acting(opened.config, opened.principal)
+        output.say(f"no toolset has tools for {whose}; its rights: covalt-git role list")

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from covalt_git.operations.registry import Operation
     from covalt_git.operations.toolsets import ToolsetDetail
     from covalt_git.operations.trust import PermissionRow
+    from covalt_git.operations.validation import GrantLacking
 
 toolset_argument = click.argument("toolset_id", metavar="TOOLSET")
 _NAMED = {"secret": "secret", "process": "MCP server", "server": "MCP server", "tool": "tool"}
@@ -68,8 +69,13 @@ def list_grants(toolset_id: str | None) -> None:
                         f"{row.toolset_id} {shown_key(row.key, row.grant)}: {what}", fg="yellow"
                     )
         ended = [row for row in listing.grants if not row.holds]
+        # An ended grant has the hosts of the earlier files: renewed, it would not permit what the files request now.
+        lacking_more = [lack.command for lack in listing.lacking if not _is_renewal(lack)]
         for ended_id in sorted({row.toolset_id for row in ended if row.declared}):
-            output.say(f"renew them: covalt-git grant add {ended_id} --again")
+            what, option = ("renew them", "--again")
+            if any(line.startswith(f"covalt-git grant add {ended_id} ") for line in lacking_more):
+                what, option = (f"grant what {ended_id} requests now", "--requested")
+            output.say(f"{what}: covalt-git grant add {ended_id} {option}")
         for row in ended:
             if not row.declared:
                 words = shown_key(row.key, row.grant).replace("-", " ", 1)
@@ -281,6 +287,10 @@ def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
     if not toolset.ended:
         output.say(f"every grant of {toolset.id} is valid")
         _print_not_trusted(toolset)
+    for lack in toolset.lacking:
+        if not _is_renewal(lack):
+            output.fact(f"not granted: {lack.why}", fg="yellow")
+            output.say(f"  hint: {lack.command}", fg="yellow")
 
 
 def _print_not_trusted(toolset: ToolsetDetail) -> None:
@@ -289,6 +299,11 @@ def _print_not_trusted(toolset: ToolsetDetail) -> None:
         output.fact(f"not trusted on this machine: {permission}", fg="yellow")
     if toolset.not_trusted:
         output.say("  hint: covalt-git trust", fg="yellow")
+
+
+def _is_renewal(lack: GrantLacking) -> bool:
+    """Return whether an ended grant, renewed with what it had, gives what a toolset lacks."""
+    return lack.command.endswith(" --again")
 
 
 def _print_changes(toolset: ToolsetDetail) -> None:

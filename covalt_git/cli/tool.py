@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print, context, warn_without_role
+from covalt_git.cli.context import ask, ask_to_print, say_no_toolsets
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.parameters import parameters
@@ -43,12 +43,7 @@ def list_tools(toolset: str | None) -> None:
         usable = [group for group in listing.groups if group.sound and group.enabled]
         _print_reasons([tool for group in usable for tool in group.tools])
     if all(tool.kind == "builtin" for tool in rows):
-        opened = context().project
-        if not warn_without_role(opened, opened.principal.role, "covalt-git --role ROLE tool list"):
-            message = (
-                "no toolset has tools; a toolset is a folder toolsets/<id>/ with a toolset.yaml"
-            )
-            output.say(f"{toolset} has no tools" if toolset else message)
+        say_no_toolsets("covalt-git --role ROLE tool list", toolset)
     for group in listing.groups:
         if not group.sound:
             broken = f"{group.id} has errors; these are its last valid tools: covalt-git validate"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from covalt_git.cli.context import ask_to_print, context
+from covalt_git.cli.context import ask_to_print, context, say_no_toolsets
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
@@ -66,8 +66,10 @@ def list_toolsets() -> None:
         )
         for row in listing.toolsets
     ]
-    empty = "no toolsets; a toolset is a folder toolsets/<id>/ with a toolset.yaml"
-    output.table(rows, titles=_TITLES, empty=empty)
+    if rows:
+        output.table(rows, titles=_TITLES)
+    else:
+        say_no_toolsets("covalt-git --role ROLE toolset list")
     if any(row.not_trusted for row in listing.toolsets):
         output.say("not trusted on this machine: covalt-git trust", fg="yellow")
 

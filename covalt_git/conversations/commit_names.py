@@ -52,6 +52,9 @@ _OWN_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PART_OF_AN_ID = re.compile(r"[0-9a-f-]+")
 """The beginning of a commit's id, or the end of a call's, which has hyphens from its 13th character on."""
 _DIGITS = re.compile(rf"[0-9a-f]{{{_FEWEST_DIGITS},64}}")
+_DATE = re.compile(
+    r"\d{4}-\d\d?-\d\d?|\d:\d\d|\b(?:ago|today|yesterday|minutes?|hours?|days?|weeks?)\b"
+)
 _FULL = (40, 64)
 """Digits of a full id, in repositories of SHA-1 and of SHA-256."""
 
@@ -197,4 +200,7 @@ def _unknown(chat: ChatStore, name: str) -> CovaltError:
     # Ids are suggested only for a name that looks like an id, which was probably mistyped.
     digits = max(len(name), SHOWN_DIGITS)
     ids = (oid[:digits] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
-    return UnknownCommitError(chat.id, name, [*heads, *ids])
+    error = UnknownCommitError(chat.id, name, [*heads, *ids])
+    if _DATE.search(name):
+        error.hint = f"a date is no name of a commit; this lists the ids with their times: covalt-git chat log {chat.id} --all"
+    return error

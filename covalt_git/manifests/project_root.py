@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
@@ -11,6 +14,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIG = "covalt.yaml"
+_MOST_ENTRIES = 1000
+"""How many entries of a folder are searched for projects: a home folder may have many."""
+
+_MOST_NAMED = 3
 POLICY_TESTS = "policy_tests.yaml"
 
 
@@ -38,5 +45,18 @@ def find_root(start: Path) -> Path:
             return folder
     raise NotAProjectError(
         f"there is no {CONFIG} in {str(start)!r} or above it",
-        hint="covalt-git init demo && cd demo",
+        hint=", or ".join(_projects_in(start)) or "covalt-git init demo && cd demo",
     )
+
+
+def _projects_in(folder: Path) -> list[str]:
+    """Return commands that change to the projects directly in a folder."""
+    names: list[str] = []
+    # A folder that cannot be read, or a project that is deleted meanwhile, only makes the hint worse.
+    with suppress(OSError), os.scandir(folder) as entries:
+        names = sorted(
+            str(folder / entry.name)
+            for entry in islice(entries, _MOST_ENTRIES)
+            if (folder / entry.name / CONFIG).is_file()
+        )
+    return [f"cd {shlex.quote(name)}" for name in names[:_MOST_NAMED]]

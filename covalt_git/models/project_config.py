@@ -412,11 +412,19 @@ class ProjectConfig(StrictModel):
         return config
 
     @property
-    def proposed_default_role(self) -> str | None:
-        """The role to propose if ``default_role`` is missing: the first with ``admin``, else the first."""
-        if self.default_role is not None:
+    def lines_of_default_role(self) -> str | None:
+        """What to add if ``default_role`` is missing: an admin role, because with another one no user could grant.
+
+        None if there are no roles, so that the user of this machine is an admin.
+        """
+        if self.default_role is not None or not self.roles:
             return None
-        return min(self.roles, key=lambda name: (not self.roles[name].admin, name), default=None)
+        admin = min((name for name, role in self.roles.items() if role.admin), default=None)
+        if admin is not None:
+            return f"default_role: {admin}"
+        names = ("owner", *(f"owner-{number}" for number in range(2, len(self.roles) + 2)))
+        name = next(name for name in names if name not in self.roles)
+        return f"default_role: {name}, and to roles {name}: {{admin: true}}"
 
     @model_validator(mode="after")
     def _reads_approvals_as_rules(self) -> Self:

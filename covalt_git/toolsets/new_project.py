@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,7 +101,7 @@ def create_project(folder: Path) -> list[str]:
     if (folder / CONFIG).exists():
         raise CovaltError(
             f"{str(folder)!r} is a project already",
-            hint=f"cd {folder} && covalt-git validate",
+            hint=f"cd {shlex.quote(str(folder))} && covalt-git validate",
             code="project_exists",
             http_status=409,
         )

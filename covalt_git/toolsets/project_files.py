@@ -141,10 +141,10 @@ def _config_problems(config: Reading[ProjectConfig]) -> list[Problem]:
     if config.document is None:
         return list(config.problems)
     of_text, values = check_text(config.document.text, config.path)
-    own = config.value.proposed_default_role if config.value else None
-    if own is not None:
+    lines = config.value.lines_of_default_role if config.value else None
+    if lines is not None:
         message = "without default_role, the user of this machine may call no tool unless --role names a role"
-        hint = f"add the line default_role: {own}"
+        hint = f"add the line {lines}"
         of_text.append(config.warning(codes.MISSING_KEY, ("roles",), message, hint=hint, key=True))
     of_text += _missing_keys(config)
     return without(values, [*config.problems, *of_text])

@@ -203,6 +203,18 @@ def test_a_case_that_fails_is_reported_with_its_line_and_that_of_the_rule(root: 
     ] * 3
 
 
+def test_a_case_of_a_call_that_a_rule_allows_names_this_rule(root: Path) -> None:
+    allow = "{pattern: 'app-builder.write_*', roles: [agent], effect: allow}"
+    args = "args: {path: a, content: ''}"
+    cases = f"  - {{role: agent, tool: 'app-builder:write_file', {args}, expect: asks}}\n"
+    cases += f"  - {{role: owner, tool: 'app-builder:write_file', {args}, expect: asks}}\n"
+
+    assert codes(root, allow, cases=cases) == [("CG408", 3), ("CG408", 4)]
+    by_rule, by_none = (problem.message for problem in policy_problems(root))
+    assert by_rule.endswith("runs: rule app-builder.write_* allows it (covalt.yaml:6:5)")
+    assert by_none.endswith("runs: no rule applies")
+
+
 def test_a_case_of_a_toolset_with_errors_leads_to_the_toolset(tmp_path: Path) -> None:
     root = make_project(tmp_path / "project")
     manifest = root / "toolsets/app-builder/toolset.yaml"

@@ -31,6 +31,18 @@ def test_root_is_the_nearest_folder_above_with_covalt_yaml(tmp_path: Path) -> No
     assert find_root(inner) == inner
 
 
+def test_the_hint_outside_of_a_project_names_the_projects_below(tmp_path: Path) -> None:
+    with pytest.raises(NotAProjectError) as nothing:
+        find_root(tmp_path)
+    for name in ("demo", "my work"):
+        put_hello(tmp_path / name)
+    with pytest.raises(NotAProjectError) as two:
+        find_root(tmp_path)
+
+    assert nothing.value.hint == "covalt-git init demo && cd demo"
+    assert two.value.hint == f"cd {tmp_path}/demo, or cd '{tmp_path}/my work'"
+
+
 def test_a_broken_config_does_not_hide_the_toolsets(tmp_path: Path) -> None:
     put_hello(tmp_path)
     (tmp_path / "covalt.yaml").write_text("version: 1\nroels: {}\n")

@@ -126,7 +126,9 @@ def import_chat(source: Path, chat_id: str | None, title: str | None) -> None:
     """
     result = ask_to_print(chats.import_chat_from, path=source, chat_id=chat_id, title=title)
     chat = result.chat
-    taken = f" ({result.was} exists)" if result.was not in {None, chat.id} else ""
+    # With --id the user has chosen another id than that of the export.
+    is_renamed = chat_id is None and result.was not in {None, chat.id}
+    taken = f" (the id {result.was} is in use)" if is_renamed else ""
     commits = output.plural(chat.manifests, "commit")
     output.say(f"{chat.id}{taken}: {commits} on {', '.join(result.branches)}")
     for note in result.unportable[:_MOST_NOTES]:
