@@ -91,6 +91,8 @@ class Reader:
     codes: dict[str, int] = field(default_factory=dict)
     """Exit codes of the commands that failed."""
     differences: list[str] = field(default_factory=list)
+    pending: str = ""
+    """The call of the agent that waits for approval."""
     text: str = ""
     """The page with the output of this run."""
     url: str = ""

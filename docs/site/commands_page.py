@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli import cli
-from docs.site.markdown import cell, plain, table
+from docs.site.markdown import anchor, cell, plain, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,10 +20,26 @@ _NAME = "covalt-git"
 def text() -> str:
     """Return a section for each command, and for the options of all commands."""
     context = click.Context(cli, info_name=_NAME)
-    parts = ["## Options of all commands", *_options(cli, context)]
+    parts = ["## List of commands", _list(context), "## Options of all commands"]
+    parts += _options(cli, context)
     for name in cli.list_commands(context):
         parts += _section(cli.get_command(context, name), name, context, 2)
     return "\n\n".join(parts)
+
+
+def _list(context: click.Context) -> str:
+    """Return a list of all commands, each with a link to its section; a group has its commands in its line."""
+    lines = []
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        if command is None or command.hidden:
+            continue
+        inner = command.list_commands(context) if isinstance(command, click.Group) else []
+        links = [f"[{verb}](#{anchor(f'{_NAME} {name} {verb}')})" for verb in inner]
+        short = plain(command.get_short_help_str(100).rstrip("."))
+        rest = f": {', '.join(links)}" if links else ""
+        lines.append(f"- [{name}](#{anchor(f'{_NAME} {name}')}) ({short}){rest}")
+    return "\n".join(lines)
 
 
 def _section(

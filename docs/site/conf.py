@@ -32,6 +32,8 @@ redirects = REDIRECTS
 
 # Anchors as on GitHub, of all levels of headings.
 myst_heading_anchors = 6
+# Two hyphens of an option stay two hyphens, also outside of code.
+smartquotes = False
 # Syntax that GitHub would show as it is written.
 myst_disable_syntax = ["myst_line_comment", "myst_block_break", "myst_role", "myst_target"]
 highlight_language = "text"
@@ -51,6 +53,7 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 
 html_theme = "furo"
+html_favicon = "../../server/covalt_server/static/icon.svg"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = [("tables.js", {"defer": "defer"})]
@@ -65,3 +68,4 @@ copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
 copybutton_only_copy_prompt_lines = True
 copybutton_copy_empty_lines = False
+copybutton_line_continuation_character = "\\"
