@@ -66,7 +66,10 @@ def unknown_parts(words: list[str]) -> list[str]:
         if name is None:
             # Without a command, a group lists; some take an argument, such as the id of a chat.
             first = next((one for one in words if not one.startswith("-")), "")
-            is_name = re.fullmatch(r"[a-z][a-z-]*", first) and not command.invoke_without_command
+            takes_id = command.collect_usage_pieces(Context(command))[0].startswith("CHAT")
+            is_name = re.fullmatch(r"[a-z][a-z-]*", first) and not (
+                takes_id or command.invoke_without_command
+            )
             return [first] if is_name else []
         words = words[words.index(name) + 1 :]
         command = command.get_command(Context(command), name)
@@ -90,6 +93,7 @@ def test_every_command_and_option_that_a_document_shows_exists(document: Path) -
         ("covalt-git chat log c1 --graph", []),
         ("covalt-git chat log c1 --grahp", ["--grahp"]),
         ("covalt-git caht log c1", ["caht"]),
+        ("covalt-git chat branch trip idea", []),
         ("covalt-git chat lock c1", ["lock"]),
         ("covalt-git --role reviewer approval list --json", []),
     ],

@@ -98,7 +98,9 @@ def agent(reader: Reader, request: str) -> None:
             for name, args in calls:
                 result = await client.call_tool(name, args)
                 assert bool(result.is_error) == ("theme" in request), result
-                reader.pending = ((result.meta or {}).get("covalt-git/error") or {}).get("execution_id", "")
+                reader.pending = ((result.meta or {}).get("covalt-git/error") or {}).get(
+                    "execution_id", ""
+                )
 
     first, *others = entries(reader)
     assert all(words[-4:] == first[-4:] for words in others)

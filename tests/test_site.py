@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ("docs", "covalt_git", "covalt_toolset", "server", "README.md", "CHANGELOG.md")
 QUESTIONS = yaml.safe_load((ROOT / "tests/site_questions.yaml").read_text(encoding="utf-8"))
 LOADED = re.compile(
-    r"<(?:script|img|iframe)[^>]* src=\"([^\"]+)|<link[^>]* rel=\"(?:stylesheet|icon|preload)\"[^>]* href=\"([^\"]+)"
+    r"<(?:script|img|iframe)[^>]* src=\"([^\"]+)|<link[^>]* rel=\"(?:stylesheet|(?:shortcut )?icon|preload)\"[^>]* href=\"([^\"]+)"
 )
 
 
@@ -103,7 +103,9 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
 
 
 def test_each_page_names_its_icon(site: Path) -> None:
-    match = re.search(r'<link rel="icon" href="([^"?]+)', (site / "index.html").read_text())
+    match = re.search(
+        r'<link rel="(?:shortcut )?icon" href="([^"?]+)', (site / "index.html").read_text()
+    )
 
     assert match
     assert (site / match[1]).is_file()
