@@ -68,6 +68,18 @@ def test_the_navigation_has_every_page_once() -> None:
     assert len(listed) == len({*listed})
 
 
+def test_the_navigation_has_the_title_of_each_page() -> None:
+    differing = []
+    for folder in ("start", "how-to", "reference"):
+        index = pages.DOCS / folder / "index.md"
+        for title, path in pages.listed(index.read_text(encoding="utf-8")):
+            heading = re.search(r"(?m)^# (?:\d\. )?(.+)$", (index.parent / path).read_text("utf-8"))
+            if heading is None or heading[1] != title:
+                differing.append((path, title))
+
+    assert differing == []
+
+
 def test_a_page_that_no_index_page_lists_is_refused(tmp_path: Path) -> None:
     (tmp_path / "how-to").mkdir()
     (tmp_path / "index.md").write_text("# Site\n\n- [How to](how-to/index.md)\n")
