@@ -177,15 +177,22 @@ def read_argument_file(file: Path) -> str:
         raise WrongCallError(f"{file} is not UTF-8: byte {error.start}") from None
 
 
-def warn_without_role(opened: Project, role: str | None, command: str) -> bool:
-    """Print why a user without a role sees no tool, if covalt.yaml has roles; return whether it does."""
+def warn_without_role(
+    opened: Project, role: str | None, command: str, *, is_agent: bool = False
+) -> bool:
+    """Print why a user without a role sees no tool, if covalt.yaml has roles; return whether it does.
+
+    The role that it proposes for an agent is no admin, unless all roles are.
+    """
     lines = opened.config.lines_of_default_role
     if role is not None or lines is None:
         return False
     output.say("no tools: no role was named, and covalt.yaml has no default_role", err=True)
-    admin = lines.removeprefix("default_role: ")
-    name = admin if admin in opened.config.roles else min(opened.config.roles)
-    hint = f"{command.replace('ROLE', name)}; or add to covalt.yaml {lines}"
+    roles = opened.config.roles
+    name = min(roles, key=lambda name: (roles[name].admin is is_agent, name))
+    hint = command.replace("ROLE", name)
+    if not is_agent:  # an agent without a role would have the default one, which is an admin
+        hint += f"; or add to covalt.yaml {lines}"
     output.say(f"  hint: {hint}", err=True)
     return True
 

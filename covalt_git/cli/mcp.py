@@ -58,7 +58,7 @@ def command(
     opened = project()
     under = opened.principal.role if role is None else role
     only = None if chat_id is None else opened.chats.one(chat_id)
-    warn_without_role(opened, under, "covalt-git mcp --role ROLE")
+    warn_without_role(opened, under, "covalt-git mcp --role ROLE", is_agent=True)
     if sys.stdin.isatty():
         output.say("waiting for MCP on standard input; Ctrl-D stops", err=True)
         output.say("  hint: covalt-git mcp install claude-code", err=True)

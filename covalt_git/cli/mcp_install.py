@@ -64,7 +64,8 @@ def command(
     file = mcp_hosts.with_server(mcp_hosts.BY_NAME[host_name], project().root, server, name)
     token = _token_command(ctx, host_name) if served else None
     if not served:
-        warn_without_role(project(), _role(ctx), f"covalt-git mcp --role ROLE install {host_name}")
+        command = f"covalt-git mcp --role ROLE install {host_name}"
+        warn_without_role(project(), _role(ctx), command, is_agent=True)
     if only_print:
         output.as_json({name: file.entry})
         _print_token(token)
