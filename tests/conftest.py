@@ -25,6 +25,7 @@ from covalt_server.pages import index_building
 from covalt_server.request_context import open_feed
 from tests.api_client import Api, make_project
 from tests.browser import launched
+from tests.compiled_apps import share
 from tests.examples import examples
 from tests.mcp_client import talk
 from tests.operations_client import Operations
@@ -51,6 +52,8 @@ os.environ["XDG_CONFIG_HOME"] = _CONFIG.name
 _CACHE = tempfile.TemporaryDirectory(prefix="covalt-git-tests-cache-")
 os.environ["XDG_CACHE_HOME"] = _CACHE.name
 trust_folder(Path("/"))
+
+share()
 
 # How fast this machine makes examples is no fact about us.
 slow = [hypothesis.HealthCheck.too_slow]

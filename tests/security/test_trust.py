@@ -27,6 +27,7 @@ from covalt_git.toolsets.permissions import check_trusted, permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
 from tests.api_client import BEARER, HOME, Api
+from tests.examples import examples
 from tests.mcp_client import call as call_over_mcp
 from tests.operations_client import Operations
 from tests.trusting import use_config
@@ -705,7 +706,7 @@ def test_a_permission_acts_only_where_its_user_trusted_it(
     run_state_machine_as_test(
         Model,
         settings=settings(
-            max_examples=20,
+            max_examples=examples(20),
             stateful_step_count=15,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

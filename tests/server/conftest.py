@@ -5,9 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flask import Flask
-from jinja2 import BytecodeCache
-from jinja2.bccache import Bucket
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from covalt_server.pages import elicitation
@@ -15,23 +12,6 @@ from tests.api_client import Api
 from tests.browser import console_errors
 from tests.live_server import Live, live
 from tests.server.visitor import Visitor
-
-
-class Compiled(BytecodeCache):
-    """What Jinja made of the templates, by their texts: hundreds of apps are made here of the same ones."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, bytes] = {}
-
-    def load_bytecode(self, bucket: Bucket) -> None:
-        if bucket.key in self._kept:
-            bucket.bytecode_from_string(self._kept[bucket.key])
-
-    def dump_bytecode(self, bucket: Bucket) -> None:
-        self._kept[bucket.key] = bucket.bytecode_to_string()
-
-
-Flask.jinja_options = {"bytecode_cache": Compiled()}
 
 
 @pytest.fixture(autouse=True)
