@@ -10,12 +10,18 @@ from pathlib import Path
 
 from covalt_git.toolsets.new_project import create_project
 from tests.command import REPOSITORY
+from tests.operations_client import Operations
 
 URL = re.compile(r"http://127\.0\.0\.1:\d+/")
 
 
 def test_make_run_ends_its_server_when_it_is_ended(tmp_path: Path) -> None:
     create_project(tmp_path / "sample")
+    operate = Operations(tmp_path / "sample")
+    # With its chat, the sample is not worked in again: ten commands that docs/sample.sh runs on a new one.
+    operate("create_chat", chat_id="weather")
+    operate.commit("weather", **{"report.md": "Rain"})
+    operate("create_branch", chat_id="weather", name="idea")
     with (tmp_path / "sample/covalt.yaml").open("a", encoding="utf-8") as config:
         config.write("server: {port: 0}\n")
     environment = sys.prefix

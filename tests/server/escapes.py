@@ -5,9 +5,11 @@ server.  The second shows that the attempt works where nothing stops it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
+import pytest
 from playwright.sync_api import Browser, Page
 
 from covalt_git.render.inject_data import inject
@@ -26,8 +28,12 @@ LISTENER = """if (window === top) {
   addEventListener("message", ({ data }) => data?.covaltHeight === undefined && tried.push(data));
 }"""
 
-ATTEMPTS: dict[str, str] = dict(tables(__file__)["attempts"])
+TABLES = tables(__file__)
+ATTEMPTS: dict[str, str] = dict(TABLES["attempts"])
 """Markup of each attempt; see :func:`filled`."""
+
+CLASSES: dict[str, list[str]] = dict(TABLES["classes"])
+"""The attempts of each class that every run makes."""
 
 ALONE = {"fetch-later", "link-top", "form-top", "top"}
 """Attempts that a plain page makes only once, or not together with others."""
@@ -36,6 +42,17 @@ ONLY_BY_ALLOWLIST = {"location-api", "refresh-api", "history", "webrtc"}
 """Attempts that only Connection-Allowlist stops, which Chromium has since version 152."""
 
 FIRST_WITH_ALLOWLIST = 152
+
+
+def one_of_each_class(
+    attempts: dict[str, str], *classes: Mapping[str, Sequence[str]]
+) -> list[Any]:
+    """Return parameters: the attempts that represent the classes, and with ``make stress`` all attempts."""
+    names = [name for rows in classes for row in rows.values() for name in row]
+    return [
+        pytest.param({name: attempts[name] for name in names}, id="one-of-each-class"),
+        pytest.param(attempts, id="all", marks=pytest.mark.stress),
+    ]
 
 
 @contextmanager

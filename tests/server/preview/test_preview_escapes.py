@@ -18,18 +18,22 @@ from tests.browser import launched
 from tests.live_server import Live, live
 from tests.server.escapes import (
     ATTEMPTS,
+    CLASSES,
     ONLY_BY_ALLOWLIST,
     arrived,
     click,
     filled,
     has_allowlist,
+    one_of_each_class,
     opened,
     reach_by_a_plain_page,
 )
 from tests.server.outside import Outside
 from tests.tables import tables
 
-ALL = ATTEMPTS | dict(tables(__file__)["attempts"])
+TABLES = tables(__file__)
+ALL = ATTEMPTS | dict(TABLES["attempts"])
+OWN_CLASSES: dict[str, list[str]] = dict(TABLES["classes"])
 STOPPED_BY_ALLOWLIST = {
     *ONLY_BY_ALLOWLIST,
     *("other-key-location", "page-location", "page-link"),
@@ -69,9 +73,12 @@ def add_frames(app: Flask, pages: dict[str, str]) -> None:
         return ".preview-frame { display: inline-block }", {"Content-Type": "text/css"}
 
 
-def test_no_attempt_of_a_preview_reaches_a_server(shared: Api, chromium: Browser) -> None:
+@pytest.mark.parametrize("attempts", one_of_each_class(ALL, CLASSES, OWN_CLASSES))
+def test_no_attempt_of_a_preview_reaches_a_server(
+    shared: Api, chromium: Browser, attempts: dict[str, str]
+) -> None:
     stopped = {} if has_allowlist(chromium) else STOPPED_BY_ALLOWLIST
-    attempts = {name: markup for name, markup in ALL.items() if name not in stopped}
+    attempts = {name: markup for name, markup in attempts.items() if name not in stopped}
     shared.post("create_chat", chat_id="c2")
     other = shared.post(
         "call_tool",
@@ -118,4 +125,4 @@ def test_no_attempt_of_a_preview_reaches_a_server(shared: Api, chromium: Browser
             assert noticed == []
             own_cookies = {f"covalt_git_{own.port}", f"covalt_git_{own.port}_messages"}
             assert {one["name"] for one in page.context.cookies()} == own_cookies
-            assert len(attempts) >= 30
+            assert len(attempts) >= 25

@@ -16,6 +16,7 @@ from tests.browser import launched
 from tests.live_server import live
 from tests.server.escapes import (
     ATTEMPTS,
+    CLASSES,
     HTML,
     LOADER,
     ONLY_BY_ALLOWLIST,
@@ -23,6 +24,7 @@ from tests.server.escapes import (
     click,
     filled,
     has_allowlist,
+    one_of_each_class,
     opened,
     reach_by_a_plain_page,
 )
@@ -66,9 +68,12 @@ def with_frames(app: Flask) -> None:
         return Markup(head) + Markup("").join(map(Markup, many))
 
 
-def test_no_attempt_of_an_artifact_reaches_a_server(api: Api, chromium: Browser) -> None:
+@pytest.mark.parametrize("attempts", one_of_each_class(ATTEMPTS, CLASSES))
+def test_no_attempt_of_an_artifact_reaches_a_server(
+    api: Api, chromium: Browser, attempts: dict[str, str]
+) -> None:
     stopped = {} if has_allowlist(chromium) else ONLY_BY_ALLOWLIST
-    attempts = {name: markup for name, markup in ATTEMPTS.items() if name not in stopped}
+    attempts = {name: markup for name, markup in attempts.items() if name not in stopped}
     names = list(attempts)
 
     with Outside() as outside, live(api.root, prepare=with_frames) as own:
