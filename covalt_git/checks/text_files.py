@@ -41,6 +41,15 @@ MAX_TEXT_BYTES = 4 << 20
 _MAX_REPORTED = 20
 """The most problems of one kind that are reported for a file."""
 
+_WITHOUT_FINDINGS: set[tuple[str, str, bool]] = set()
+"""Files in which this process found nothing: SHA-256, path, and whether it was parsed.
+
+The search is two thirds of the time to read a toolset, which a server does for each page. Files with findings are searched
+again, so that no credential stays in memory.
+"""
+
+_MAX_REMEMBERED = 10_000
+
 _CONFLICT_PARTS = tuple(
     re.compile(part, re.MULTILINE) for part in ("^<{7} ", "^={7}\r?$", "^>{7} ")
 )
@@ -76,19 +85,26 @@ def check_texts(
     problems: list[Problem] = []
     values: set[str] = set()
     for file in files.files:
+        is_parsed, path = file.path not in compiled, f"{display_path}/{file.path}"
+        # Contents that are not cached are read again, so they may be other bytes than the digest's.
+        cached = contents.cached(file.path) is not None
+        if cached and (file.sha256, path, is_parsed) in _WITHOUT_FINDINGS:
+            continue
         try:
             content = contents.read(file.path)
         except OSError:
             continue  # removed since the files were listed
         if b"\0" in content:
             continue
-        text, path = content.decode("utf-8", "replace"), f"{display_path}/{file.path}"
+        text = content.decode("utf-8", "replace")
         is_data = len(content) > MAX_TEXT_BYTES
         file_problems, file_values = (
-            check_data(text, path)
-            if is_data
-            else check_text(text, path, is_parsed=file.path not in compiled)
+            check_data(text, path) if is_data else check_text(text, path, is_parsed=is_parsed)
         )
+        if cached and not file_problems and not file_values:
+            if len(_WITHOUT_FINDINGS) >= _MAX_REMEMBERED:
+                _WITHOUT_FINDINGS.clear()
+            _WITHOUT_FINDINGS.add((file.sha256, path, is_parsed))
         problems += file_problems
         values |= file_values
     return problems, values
