@@ -110,8 +110,14 @@ def _functions(text: str) -> dict[str, list[tuple[int, int]]]:
 
 def _statement(text: str, line: int) -> int:
     """Return the line on which the innermost statement that has a line begins."""
-    return max(
-        node.lineno
+    return max(first for first, last in _statements(text) if first <= line <= last)
+
+
+@cache
+def _statements(text: str) -> list[tuple[int, int]]:
+    """Return the first and last line of each statement of a module."""
+    return [
+        (node.lineno, node.end_lineno or node.lineno)
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno)
-    )
+        if isinstance(node, ast.stmt)
+    ]

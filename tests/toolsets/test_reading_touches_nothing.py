@@ -1,5 +1,6 @@
 """The law of reading: whatever the files hold, reading ends with problems, changes nothing and starts nothing."""
 
+import functools
 import re
 import sys
 import tempfile
@@ -43,13 +44,17 @@ def _look(event: str, args: tuple[Any, ...]) -> None:
             _watched.append(f"exec {name}")
 
 
-sys.addaudithook(_look)
+@functools.cache
+def _add_hook() -> None:
+    """Add the audit hook once: it cannot be removed, and each event of all later tests calls it."""
+    sys.addaudithook(_look)
 
 
 @contextmanager
 def watched() -> Iterator[list[str]]:
-    """Record what this process changes and starts; an audit hook cannot be removed."""
+    """Record what this process changes and starts."""
     global _watched  # noqa: PLW0603 - the hook has to see it
+    _add_hook()
     seen: list[str] = []
     _watched = seen
     try:
