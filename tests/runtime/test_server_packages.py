@@ -115,7 +115,6 @@ def test_packages_of_npm_are_pinned_by_hash_and_none_of_their_code_runs(
     assert not [
         path for path in folder.rglob("*") if path.lstat().st_mode & 0o222 and not path.is_symlink()
     ]
-    assert resolved(installer, "npx", "-y", "said@1").packages == program.packages
 
 
 def test_packages_of_pypi_are_wheels_with_the_hashes_of_all_platforms(
@@ -133,10 +132,23 @@ def test_packages_of_pypi_are_wheels_with_the_hashes_of_all_platforms(
     assert left_over() == []
     assert program.program == "venv/bin/said"
     assert "127.0.0.1" not in program.model_dump_json()
-    assert (
-        resolved(installer, "pipx", "run", "--spec", "said==1.0", "said").packages
-        == program.packages
-    )
+
+
+@pytest.mark.stress  # tests/models has what each command declares
+@pytest.mark.parametrize(
+    ("command", "other"),
+    [
+        pytest.param(["npx", "-y", "said"], ["npx", "-y", "said@1"], marks=npm_is_here),
+        (["uvx", "said"], ["pipx", "run", "--spec", "said==1.0", "said"]),
+    ],
+)
+def test_commands_that_declare_the_same_packages_have_the_same_lock(
+    registry: Registry, installer: Installer, command: list[str], other: list[str]
+) -> None:
+    registry.node_server("1.0.0")
+    with_words(registry)
+
+    assert resolved(installer, *other).packages == resolved(installer, *command).packages
 
 
 def test_a_source_distribution_is_refused_with_a_hint(
