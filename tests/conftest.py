@@ -2,7 +2,6 @@
 
 import gc
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from covalt_server.request_context import open_feed
 from tests.api_client import Api, make_project
 from tests.browser import launched
 from tests.compiled_apps import share
+from tests.copied import copied
 from tests.examples import examples
 from tests.mcp_client import talk
 from tests.operations_client import Operations
@@ -142,7 +142,7 @@ def sample_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def root(sample_project: Path, tmp_path: Path) -> Path:
     """The folder of a project of this test's own; a module that wants other content overrides it."""
-    return Path(shutil.copytree(sample_project, tmp_path / "project"))
+    return copied(sample_project, tmp_path / "project")
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from covalt_git.project import Project
 from covalt_git.system import file_lock
 from covalt_git.toolsets.new_project import create_project
 from tests import command
+from tests.copied import copied
 from tests.http_tools.upstream import Upstream, upstream
 from tests.workspaces.stores import branch_off, checkout, git
 
@@ -203,7 +204,7 @@ def _template() -> Path:
 
 
 def make_world(root: Path) -> World:
-    return World(Path(shutil.copytree(_template(), root, symlinks=True)))
+    return World(copied(_template(), root))
 
 
 @pytest.fixture

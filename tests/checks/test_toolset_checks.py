@@ -218,7 +218,9 @@ MANY: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.parametrize("count", [100, *(pytest.param(count, marks=pytest.mark.stress) for count in (200, 500))])
+@pytest.mark.parametrize(
+    "count", [100, *(pytest.param(count, marks=pytest.mark.stress) for count in (200, 500))]
+)
 @pytest.mark.parametrize("name", MANY)
 def test_twice_as_many_unknown_names_take_twice_the_work(
     name: str, count: int, tmp_path: Path

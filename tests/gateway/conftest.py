@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from covalt_git.project import Project
+from tests.copied import copied
 from tests.mcp_client import make_project
 
 ROLES = """\
@@ -28,7 +29,7 @@ def shared(template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(template: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(template, tmp_path / "project"))
+    return copied(template, tmp_path / "project")
 
 
 @pytest.fixture

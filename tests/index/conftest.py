@@ -1,10 +1,10 @@
 """The project that is indexed."""
 
-import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.copied import copied
 from tests.index.rows import make_lively
 
 
@@ -18,4 +18,4 @@ def lively_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(lively_project: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(lively_project, tmp_path / "project", symlinks=True))
+    return copied(lively_project, tmp_path / "project")

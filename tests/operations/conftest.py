@@ -16,6 +16,7 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.credentials import tokens
 from covalt_git.project import Project
 from tests.api_client import Api, configure, make_project
+from tests.copied import copied
 from tests.operations_client import Operations
 from tests.trusting import use_config
 from tests.workspaces.stores import commit_all, git
@@ -158,7 +159,7 @@ def _user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def root(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Path:
     """A copy of the project."""
-    return Path(shutil.copytree(template[0], tmp_path / "project", symlinks=True))
+    return copied(template[0], tmp_path / "project")
 
 
 @pytest.fixture

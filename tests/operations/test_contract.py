@@ -42,6 +42,7 @@ from covalt_git.project import Project
 from covalt_server.api.http import method
 from tests.api_client import BEARER, HOME, Api, form_file, refused
 from tests.command import commands
+from tests.copied import copied
 from tests.operation_cases import CASES, OPERATIONS
 from tests.operations.conftest import comparable
 
@@ -162,7 +163,7 @@ def test_the_command_answers_as_the_api(
     root: Path, api: Api, tmp_path: Path, name: str, case: dict[str, Any]
 ) -> None:
     """The JSON of both is the same and as the model says, on two copies of one project."""
-    twin = Path(shutil.copytree(root, tmp_path / "twin", symlinks=True))
+    twin = copied(root, tmp_path / "twin")
     answer = send(api, name, case["request"])
     args = shlex.split(case["cli"].replace(str(root), str(twin)))
     args = ["-C", str(twin), *args, "--json"]
@@ -206,7 +207,7 @@ def test_what_a_rule_hides_answers_as_what_a_role_may_not_see(
     shared: Path, name: str, failing: dict[str, Any], tmp_path: Path
 ) -> None:
     request = {**failing["request"], **failing["hidden"]}
-    twin = Path(shutil.copytree(shared, tmp_path / "project", symlinks=True))
+    twin = copied(shared, tmp_path / "project")
     by_role = send(Api.of(twin, "guest"), name, request, role="guest")
     config = (twin / "covalt.yaml").read_text()
     rules = (

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from covalt_git.toolsets.new_project import create_project
+from tests.copied import copied
 from tests.operations_client import Operations
 from tests.workspaces.stores import git
 
@@ -143,7 +144,7 @@ def scripts_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def scripts(scripts_template: Path, tmp_path: Path) -> Scripts:
     root = tmp_path / "project"
-    shutil.copytree(scripts_template, root, symlinks=True)
+    copied(scripts_template, root)
     operate = Operations(root)
     operate("create_chat", chat_id="c1")
     return Scripts(operate)

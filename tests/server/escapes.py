@@ -44,9 +44,7 @@ ONLY_BY_ALLOWLIST = {"location-api", "refresh-api", "history", "webrtc"}
 FIRST_WITH_ALLOWLIST = 152
 
 
-def one_of_each_class(
-    attempts: dict[str, str], *classes: Mapping[str, Sequence[str]]
-) -> list[Any]:
+def one_of_each_class(attempts: dict[str, str], *classes: Mapping[str, Sequence[str]]) -> list[Any]:
     """Return parameters: the attempts that represent the classes, and with ``make stress`` all attempts."""
     names = [name for rows in classes for row in rows.values() for name in row]
     return [

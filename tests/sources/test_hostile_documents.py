@@ -93,7 +93,7 @@ def test_a_reference_out_of_the_folder_gives_any_value_and_its_target_is_not_ope
 def test_deep_and_wide_documents_end_in_time_with_an_error_or_with_tools(
     root: Path, cli: Cli, file: Path
 ) -> None:
-    deep = '{"allOf": [' * 100_000 + "{}" + "]}" * 100_000
+    deep = '{"allOf": [' * 20_000 + "{}" + "]}" * 20_000
     text = json.dumps(document(URL, paths=of_schema("DEEP"))).replace('"DEEP"', deep)
     file.write_text(text, encoding="utf-8")
     started = time.process_time()

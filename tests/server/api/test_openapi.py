@@ -215,7 +215,9 @@ def operation_of(schema: BaseSchema, name: str) -> APIOperation[Any, Any, Any, A
 def test_answers_are_as_documented(
     used: Api, schema: BaseSchema, known: dict[str, list[Any]], name: str
 ) -> None:
-    for toolset in used.get("list_toolsets")["toolsets"]:  # another operation may have switched it off
+    for toolset in used.get("list_toolsets")[
+        "toolsets"
+    ]:  # another operation may have switched it off
         if toolset["id"] in known["toolset_id"] and not toolset["enabled"]:
             used.post("enable_toolset", toolset_id=toolset["id"], enabled=True)
     meant = known
