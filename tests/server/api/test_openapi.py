@@ -199,7 +199,7 @@ def known_values(draw: st.DrawFn, said: Any, meant: dict[str, list[Any]]) -> Non
             said[name] = draw(st.sampled_from(meant[name]))
 
 
-def operation_named(name: str) -> Operation:
+def operation_named(name: str) -> Operation[Any, Any]:
     (operation,) = (one for one in OPERATIONS if one.name == name)
     return operation
 
