@@ -14,6 +14,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.models.decisions import DecisionRecord
 from tests import command, mcp_client
 from tests.api_client import BEARER, HOME, Api, configure, make_project
+from tests.examples import covering
 from tests.operations_client import Operations
 
 CANARY = "canary-of-this-test"
@@ -127,19 +128,18 @@ DOORS: list[Door] = [
     by_python,
     by_script,
 ]
+REFUSED = [
+    ("app-builder:write_file", ARGS, "denied", "policy_denied"),
+    ("data-lab:summarize", HIDDEN_ARGS, "hidden", "unknown_tool"),
+]
+"""The tool, its arguments, the decision and the code of a denied call and of a hidden one."""
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize(
-    ("tool_id", "args", "decision", "code"),
-    [
-        ("app-builder:write_file", ARGS, "denied", "policy_denied"),
-        ("data-lab:summarize", HIDDEN_ARGS, "hidden", "unknown_tool"),
-    ],
-)
+@pytest.mark.parametrize(("door", "refused"), covering(DOORS, REFUSED))
 def test_a_refused_call_is_one_line_by_whatever_door_it_comes(
-    root: Path, door: Door, tool_id: str, args: dict[str, Any], decision: str, code: str
+    root: Path, door: Door, refused: tuple[str, dict[str, Any], str, str]
 ) -> None:
+    tool_id, args, decision, code = refused
     door(root, tool_id, args)
     (record,) = records(root)
 

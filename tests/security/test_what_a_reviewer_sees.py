@@ -44,6 +44,11 @@ COMMANDS = {
     "ended": "ls\n",
     "hidden": "ls \u00a0\u2800\u3164\u202e\u200b\U000e0041 [400 spaces] \\{9 spaces} \\u{41}; rm",
 }
+OF_EACH_LAYOUT = ("long", "unbroken", "pushed", "hidden")
+"""Commands that wrap, that cannot wrap, that are high, and that have escapes.
+
+The texts of the others are those that :func:`test_commands_print_all_arguments` compares.
+"""
 WRITTEN = re.compile(r"\\\\|\\u\{([0-9a-f]+)\}|\\\{(\d+) spaces\}")
 BUTTON = "button:has-text('Approve and run'), form#call button.primary"
 
@@ -125,7 +130,16 @@ def test_every_page_with_a_button_that_runs_a_call_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("screen", "name"), covering([1280, 375], [*COMMANDS]), indirect=["screen"]
+    ("screen", "name"),
+    [
+        *covering([1280, 375], OF_EACH_LAYOUT),
+        *(
+            pytest.param(width, name, marks=pytest.mark.stress)
+            for width in (1280, 375)
+            for name in sorted(COMMANDS.keys() - {*OF_EACH_LAYOUT})
+        ),
+    ],
+    indirect=["screen"],
 )
 def test_pages_show_all_arguments_above_the_button(
     api: Api, served: Live, screen: Page, name: str
