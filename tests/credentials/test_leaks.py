@@ -160,6 +160,15 @@ def test_no_problem_repeats_a_credential_whatever_else_is_wrong_there(
         assert value[:9] not in f"{problem}"
 
 
+def test_a_file_without_credentials_is_searched_again_when_it_has_changed(tmp_path: Path) -> None:
+    put_hello(tmp_path, MANIFEST)
+    file = tmp_path / "toolsets" / "hello" / "notes.md"
+    for text, expected in (("none", []), (KNOWN["github"], [codes.CREDENTIAL]), ("none", [])) * 2:
+        file.write_text(text)
+
+        assert [problem.code for problem in read_project(tmp_path).problems] == expected
+
+
 def test_a_token_is_found_in_a_file_of_data(tmp_path: Path) -> None:
     rows = "".join(f"{number},word,https://example.com\n" for number in range(200_000))
     put_hello(tmp_path, MANIFEST)
