@@ -1,6 +1,5 @@
 """Files of toolsets: fixed and changed exactly, with their effect shown first, or not at all."""
 
-import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,9 @@ def test_the_written_bytes_are_exactly_those_of_the_request(operate: Operations,
     assert {*others.items()} - {*snapshot(operate.root).items()} == {(str(file), others[str(file)])}
 
 
-def test_the_difference_of_a_change_is_a_patch_for_git(operate: Operations) -> None:
+def test_the_difference_of_a_change_is_a_patch_for_git(
+    operate: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = operate.root / "toolsets/app-builder/tools/files.py"
     old = file.read_bytes()
     answer = change(operate, "tools/files.py", "a = 1\r\nb = '\f'")
@@ -65,7 +66,7 @@ def test_the_difference_of_a_change_is_a_patch_for_git(operate: Operations) -> N
     assert file.read_bytes() == old
     # The file of the last commit is there to restore.
     file.write_text("x")
-    os.chdir(operate.root)
+    monkeypatch.chdir(operate.root)
     git(operate.root, *answer["undo"].removeprefix("git ").split())
     assert file.read_bytes() == old
 
