@@ -292,7 +292,8 @@ def test_many_rules_are_compared_in_a_time_that_grows_with_their_number(root: Pa
         assert problems == []
         return lines
 
-    assert work(200) < 5 * work(50)
+    # Without a comparison of each rule with each earlier one it is 3.8.
+    assert work(200) < 4.2 * work(50)
 
 
 def test_a_revision_without_the_role_is_named(root: Path) -> None:
