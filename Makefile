@@ -12,7 +12,7 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-all test-quick stress faults check docs browser screenshots servers format clean
+.PHONY: run test test-all test-quick stress faults check docs browser redis screenshots servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 # `exec`: make sends its signals to the shell of the recipe, which would end without the server.
@@ -20,7 +20,7 @@ run: $(RUNS)
 	@exec env PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
 # `check` has run the tests of texts and of the site.
-test: check browser servers
+test: check browser redis servers
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_texts.py --ignore=tests/test_readability.py --ignore=tests/test_site.py
 
 # The tests on each version of Python that this machine has, each in an environment of its own.
@@ -52,6 +52,13 @@ browser:
 	  apt-get -qq update && { apt-get -qq install -y chromium-headless-shell >/dev/null 2>&1; \
 	    apt-get -qq install -y chromium >/dev/null && exit 0; }; fi; \
 	echo "install Chromium to run the tests that look at pages"
+
+# Redis, for the tests of the queue of calls; where it cannot be installed these skip and say so.
+redis:
+	@command -v redis-server >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get -qq update && apt-get -qq install -y redis-server >/dev/null && exit 0; fi; \
+	echo "install redis-server to run the tests of the queue"
 
 # The pictures of the README, from the sample project; run it before a release.
 screenshots: $(READY) browser
