@@ -191,10 +191,10 @@ class Project:
 
         approvals = Approvals(self.engine(waiting, follower), self.chats)
         principal = self.principal
-        if principal.token is None:
+        if principal.token is None and principal.protocol != "mcp":
             return approvals
 
-        # The holder of a token may be an agent: as over MCP, it must not approve what it has requested itself.
+        # The holder of a token may be an agent, as any client of MCP: it must not approve what it has requested itself.
         def may_also(config: ProjectConfig, approval: Approval) -> bool:
             tool, by = NamedTool(approval.tool_id), approval.by
             return may_decide_over_mcp(config, principal, tool, requested_by=by)

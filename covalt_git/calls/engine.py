@@ -96,8 +96,9 @@ class CallRequest:
     """Request to call a tool, before any check.
 
     ``call_id`` is an idempotency key: a repeated request with it makes no second call.  A ``fresh`` id was
-    generated for this request, so that no earlier call can have it.  ``script`` is the place in a script that makes
-    the call.
+    generated for this request, so that no earlier call can have it.  An id that is ``only_in_chat`` can be that of an
+    earlier call of this chat alone, so the other chats are not searched.  ``script`` is the place in a script that
+    makes the call.
     """
 
     tool_id: str
@@ -105,6 +106,7 @@ class CallRequest:
     message_id: str | None = None
     call_id: str | None = None
     fresh: bool = False
+    only_in_chat: bool = False
     script: ScriptPlace | None = None
 
 
@@ -348,9 +350,10 @@ class Engine:
     def _may_run_concurrently(self, target: Found, request: CallRequest) -> bool:
         """Return whether a call need not wait for another call of its chat.
 
-        A call with an idempotency key has to wait, because the running call may be the same one.
+        A call with an idempotency key has to wait, because the running call may be the same one.  A call of the queue
+        is made a second time only if its first worker has died or lost its connection.
         """
-        may_repeat = request.call_id is not None and not request.fresh
+        may_repeat = request.call_id is not None and not (request.fresh or request.only_in_chat)
         return (
             preconditions.is_read_only(target.tool)
             and not may_repeat
@@ -400,6 +403,10 @@ class Engine:
         # PATIENCE_S: then the caller gets that error, and the call may be repeated, because it changed nothing.
         not_cancellable = replace(self, follower=Follower(self.follower.report))
         with not_cancellable.writing(chat) as writer:
+            # Another worker may have recorded this call of the queue meanwhile; it changed nothing either.
+            repeated = self.earlier_outcome(chat, request)
+            if repeated is not None:
+                return repeated
             # The branch may have moved while the tool ran on its copy. The record is added to the new head, and its
             # base says which files the tool read.
             head = writer.commit_changes()
@@ -512,7 +519,8 @@ class Engine:
         if request.call_id is None or request.fresh or not self.catalog.sees(request.tool_id):
             return None
         key = IdempotencyKey(check_new_id(request.call_id, "call"), request.tool_id, request.args)
-        earlier = key.find_call(self.root, self.config.workspace, chat)
+        elsewhere = not request.only_in_chat
+        earlier = key.find_call(self.root, self.config.workspace, chat, elsewhere=elsewhere)
         if earlier is None:
             return None
         if isinstance(earlier, WorkspaceManifest):

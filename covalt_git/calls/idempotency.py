@@ -49,16 +49,16 @@ class IdempotencyKey(NamedTuple):
     args: JsonObject
 
     def find_call(
-        self, root: Path, config: WorkspaceConfig, chat: ChatStore
+        self, root: Path, config: WorkspaceConfig, chat: ChatStore, *, elsewhere: bool = True
     ) -> WorkspaceManifest | PendingCall | None:
         """Return the call of a chat with the id: finished, pending or running.
 
         Raises:
-            IdTakenError: if it is another call, or in another chat of the project at ``root``.
+            IdTakenError: if it is another call, or, with ``elsewhere``, in another chat of the project at ``root``.
         """
         # Search unfinished calls first: a call is committed before it is removed from them.
         unfinished = chat.call(self.call_id)
-        manifest = self._in_history(root, config, chat, elsewhere=unfinished is None)
+        manifest = self._in_history(root, config, chat, elsewhere=elsewhere and unfinished is None)
         recorded = unfinished if manifest is None else manifest.record.call
         if manifest is None and unfinished is None:
             return None

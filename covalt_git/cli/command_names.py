@@ -32,7 +32,7 @@ COMMANDS: Final = (
         "call",
         "search",
     ),
-    *("script", "approval", "dev", "serve", "mcp", "token", "index", "storage", "doctor"),
+    *("script", "approval", "dev", "serve", "worker", "mcp", "token", "index", "storage", "doctor"),
 )
 """Commands and groups of the program, in the order in which a new user needs them."""
 

@@ -12,6 +12,7 @@ import click
 
 from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
+from covalt_git.cli.worker import queue_option
 from covalt_git.serving.server import ServedProject, serve
 from covalt_git.system import programs
 
@@ -31,11 +32,13 @@ open_option = click.option("--open", "opened", is_flag=True, help="Open the page
     "--root", type=click.Path(path_type=Path), help="Serve the project in this folder instead."
 )
 @open_option
+@queue_option
 @click.option("--verbose", is_flag=True, help="Print a line for every request.")
 def command(
     port: int | None,
     host: str | None,
     root: Path | None,
+    queue: str | None,
     *,
     opened: bool,
     verbose: bool,
@@ -44,7 +47,7 @@ def command(
 
     Prints the URL to open.  It contains a token that gives all your permissions.  The token is new at
     every start, unless COVALT_GIT_TOKEN is set.  Chats are at /git/CHAT for git clone and git push, with
-    the token as the password.
+    the token as the password.  With --queue, `covalt-git worker` makes the calls.
 
     Example: covalt-git serve --port 8000
     """
@@ -62,6 +65,7 @@ def command(
         host=host,
         port=port,
         role=given["role"],
+        queue=queue,
     )
     output.say("stopped", err=True)
 

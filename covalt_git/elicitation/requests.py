@@ -95,6 +95,7 @@ class Inquiry:
         self.future: Future[dict[str, JsonObject]] = Future()
         self._lock = threading.Lock()
         self._answers: dict[str, JsonObject] = {}
+        self._on_answer: Callable[[str, JsonObject], None] = lambda *_: None
 
     @property
     def is_over(self) -> bool:
@@ -130,6 +131,7 @@ class Inquiry:
                 raise NoOpenQuestionError(f"the request {key!r} is already answered or withdrawn")
             self._answers[key] = checked
             complete = len(self._answers) == len(self.questions)
+        self._on_answer(key, checked)
         # Outside of the lock: this thread runs the callbacks of the future, which can read the answers.
         if complete:
             with suppress(InvalidStateError):  # withdrawn at the same time
@@ -142,6 +144,10 @@ class Inquiry:
 
     def withdraw(self) -> None:
         self.future.cancel()
+
+    def on_answer(self, callback: Callable[[str, JsonObject], None]) -> None:
+        """Call ``callback`` with the key and the content of each answer; set it before the inquiry is shown."""
+        self._on_answer = callback
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` once when it is over, in the thread that ends it."""
@@ -177,11 +183,13 @@ class Respondent(NamedTuple):
         kinds: the kinds of requests that the respondent can answer.
         show: shows an inquiry and returns immediately; answers go to :meth:`Inquiry.answer`.
         refused: is called with the kind of a request that the respondent cannot answer.
+        answers: the answers of a user who has given them before, by key.
     """
 
     kinds: frozenset[QuestionKind]
     show: Callable[[Inquiry], None]
     refused: Callable[[QuestionKind], None] = lambda _: None
+    answers: Mapping[str, Any] | None = None
 
 
 NO_RESPONDENT = Respondent(frozenset(), lambda inquiry: inquiry.fail(_cannot_ask("")))
@@ -232,7 +240,7 @@ def answered_before(answers: Mapping[str, object]) -> Respondent:
         except (KeyError, InvalidAnswerError):
             raise UserNeededError(open_questions) from None
 
-    return Respondent(_USER_KINDS, show)
+    return Respondent(_USER_KINDS, show, answers=dict(answers))
 
 
 def check_answers(questions: Mapping[str, Question], answers: Mapping[str, object]) -> None:

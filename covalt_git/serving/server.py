@@ -6,9 +6,11 @@ import os
 import re
 import secrets
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access import UnknownRoleError
+from covalt_git.calls.executors import executed_by
 from covalt_git.calls.running import RUNNING
 from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.credentials.agent_tokens import PREFIX
@@ -33,7 +35,7 @@ from covalt_server.app import create_app, create_git_app
 from covalt_server.security import Guard, masked_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from starlette.types import ASGIApp
@@ -75,13 +77,17 @@ def serve(
     port: int | None = None,
     role: str | None = None,
     watch: WatchedProject | None = None,
+    queue: str | None = None,
 ) -> None:
     """Serve the project that contains ``start`` until Ctrl-C or SIGTERM, which cancel all running calls.
 
     ``on_ready`` is called when the server accepts requests, ``on_request`` with a log line for each request.
-    With ``watch``, the pages show the project's problems, and reload when it changes.
+    With ``watch``, the pages show the project's problems, and reload when it changes.  With the URL of a ``queue``,
+    workers make the calls.
 
     Raises:
+        BrokerError: if the queue cannot be reached at the start.
+        BrokerUrlError: if its URL cannot be used.
         NotAProjectError: if there is no project.
         BrokenConfigError: if its ``covalt.yaml`` cannot be used.
         UnknownRoleError: if ``covalt.yaml`` does not define ``role``.
@@ -117,8 +123,23 @@ def serve(
         # Here, not at the end of the process: that does not wait for the daemon threads of requests, and from Python
         # 3.12 on it refuses the others new threads and programs, which the record of a call may need
         # (test_a_call_that_runs_when_the_server_stops_is_recorded).
-        with RUNNING.served():
+        with _calls_by_workers(project, queue), RUNNING.served():
             server.run([listener.socket])
+
+
+@contextmanager
+def _calls_by_workers(project: Project, queue: str | None) -> Iterator[None]:
+    """Make the calls of this process by the workers of a queue, if there is one, while the block runs."""
+    if queue is None:
+        yield
+        return
+    from covalt_git.serving.project_queue import ProjectQueue  # noqa: PLC0415 - it loads Celery
+
+    project_queue = ProjectQueue(project, queue)
+    project_queue.open_calls.broker.check()
+    with project_queue.maintained(), executed_by(project_queue.executor):
+        yield
+    project_queue.close()
 
 
 def project_app(

@@ -30,6 +30,7 @@ FILES = TABLE.pop("files")
 SERVERS = (
     "serve --port 8000",
     "dev --port 8000",
+    "worker --queue redis://127.0.0.1:6379/0",
     "mcp --chat c1",
     "approval watch",
     "storage serve chats",

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from covalt_git.access import security
 from covalt_git.calls import engine
+from covalt_git.calls.executors import Work, executor
 from covalt_git.calls.outcomes import fresh_notes
-from covalt_git.calls.running import RUNNING
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.json_schema import InvalidArgumentsError
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import CallRequest
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.catalog.catalog import Found
+    from covalt_git.models.queued_call import QueuedCall
     from covalt_git.workspaces.chat import ChatStore
 
 
@@ -212,13 +213,30 @@ def make_call(
 ) -> CallOutcome:
     """Make a call of any tool: the part of :func:`call_tool` that the MCP server and event streams perform.
 
-    They report the outcome in their own form.  The index and the answer of ``call_tool``, which they do not use, would
+    If the process has a queue, a worker makes the call.  They report the outcome in their own form.  The index and the answer of ``call_tool``, which they do not use, would
     double the processor time of a short call (3.5 ms of a write).  ``entry`` is the result of :meth:`.Engine.check`
     for a caller that has to check before it creates the chat.
 
     Raises:
         CovaltError: as :meth:`.Engine.call`, or as :func:`.builtin_tools.make_unrecorded_call`.
     """
+
+    def prepare() -> QueuedCall | CallOutcome | None:
+        from covalt_git.operations.calls import queued_calls  # noqa: PLC0415 - of servers with a queue
+
+        return queued_calls.prepare_call(context, chat, request, entry)
+
+    work = Work(
+        lambda: _make_call_here(context, chat, request, entry),
+        prepare,
+        context.project.chats.open,
+    )
+    return executor().submit(work).follow(context.follower, context.waiting)
+
+
+def _make_call_here(
+    context: Context, chat: ChatStore, request: CallRequest, entry: Found | None
+) -> CallOutcome:
     name = request.tool_id.replace(".", ":", 1)
     if name.partition(":")[0] == REGISTRY_NAMESPACE and entry is None:
         with suppress(CovaltError):  # the engine reports it, unless the call was made before
@@ -297,7 +315,7 @@ def cancel_call(context: Context, request: CancelCall) -> CallCancelled:
     if not _is_unfinished(context, chat, request.call_id):
         context.chat_index().sync_chat(chat)
         _find_call(context, chat, request.call_id)
-    RUNNING.cancel(request.call_id)
+    executor().cancel(request.call_id)
     return CallCancelled(call_id=request.call_id)
 
 
@@ -408,7 +426,7 @@ def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
 
 def _is_unfinished(context: Context, chat: ChatStore, call_id: str) -> bool:
     """Return whether a call has not ended, if the role may see it; a queued call has no ref yet."""
-    tool_id = RUNNING.tool_of(call_id, chat_id=chat.id)
+    tool_id = executor().tool_of(call_id, chat_id=chat.id)
     if tool_id is None and (noted := chat.call(call_id)) is not None:
         tool_id = noted.tool_id
     return tool_id is not None and context.visibility.sees(tool_id)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from covalt_git.access import NamedTool, Principal
 from covalt_git.calls.approvals import MayNotApproveError
+from covalt_git.calls.executors import Work, executor
 from covalt_git.calls.idempotency import IdTakenError
 from covalt_git.calls.outcomes import CallOutcome, as_recorded
 from covalt_git.calls.running import Follower
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from covalt_git.calls.engine import CallRequest
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.models.queued_call import QueuedCall
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
 
@@ -257,6 +259,43 @@ def decide(
         MayNotAllowError: if the principal runs the script itself.
     """
     approvals = approvals or context.approvals()
+    here = partial(
+        _decide_here,
+        context,
+        execution_id,
+        reason,
+        approvals,
+        approved=approved,
+        allow=allow,
+        later=later,
+    )
+    if not approved:
+        return here()
+    follower = approvals.engine.follower
+
+    def prepare() -> QueuedCall | None:
+        from covalt_git.operations.calls import queued_calls  # noqa: PLC0415 - of servers with a queue
+
+        approval = approvals.find(execution_id)
+        if approval.state != "pending":
+            return None  # the error is the same here
+        decision = queued_calls.decision_of(execution_id, reason, allow, later=later)
+        return queued_calls.described_decision(context, approval, decision, follower)
+
+    work = Work(here, prepare, context.project.chats.open)
+    return executor().submit(work).follow(follower, context.waiting)
+
+
+def _decide_here(
+    context: Context,
+    execution_id: str,
+    reason: str | None,
+    approvals: Approvals,
+    *,
+    approved: bool,
+    allow: AllowedNext | None,
+    later: bool,
+) -> CallOutcome:
     act = partial(approvals.approve if approved else approvals.deny, execution_id, reason)
     approval = approvals.find(execution_id)
     with context.project.chats.open(approval.chat_id) as chat:

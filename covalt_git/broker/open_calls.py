@@ -1,0 +1,319 @@
+"""State of the calls in the queue: which worker has each, their events, and their ends.
+
+A call is a hash with the fields ``call``, ``state`` (queued, taken, ended), ``worker``, ``takes``, ``since``, ``cancel`` and
+``end``, and a stream of events.  The set ``open`` has the calls without an end.  Celery only brings the key of a call to
+a worker: a message that comes twice is dropped here, and a call whose worker has died is sent again from here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from covalt_git.models.queued_call import QueuedCall, QueuedEnd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from covalt_git.broker.connection import Broker
+    from covalt_git.json_values import JsonObject
+
+STORED_S = 600
+"""Time for which the events and the end of a call are stored after its end, in seconds."""
+
+ALIVE_S = 15
+"""Time after which a worker that does not report is dead, in seconds."""
+
+REPORT_S = 4.0
+"""Interval of the reports of a worker, in seconds."""
+
+MOST_EVENTS = 4096
+MOST_TAKES = 5
+"""Number of workers that may die with a call before its tool starts; then the call is refused."""
+
+_LOST_S = 10.0
+"""Time after which a call is sent again if it is in no queue and no worker has it, in seconds."""
+
+CONTROL = "control"
+"""Channel with requests to all workers."""
+
+_TAKE = """
+local state = redis.call('HGET', KEYS[1], 'state')
+if state == 'ended' then return 0 end
+if state == 'taken' then
+  local worker = redis.call('HGET', KEYS[1], 'worker')
+  if redis.call('EXISTS', ARGV[1] .. worker) == 1 then return 0 end
+end
+redis.call('HSET', KEYS[1], 'state', 'taken', 'worker', ARGV[2], 'since', ARGV[3], 'call', ARGV[4])
+redis.call('SET', KEYS[3], ARGV[5])
+redis.call('PERSIST', KEYS[1])
+redis.call('SADD', KEYS[2], ARGV[5])
+return redis.call('HINCRBY', KEYS[1], 'takes', 1)
+"""
+"""Take a call for a worker, unless it has ended or a living worker has it; also one that Redis has lost."""
+
+_AGAIN = """
+if redis.call('HGET', KEYS[1], 'state') ~= ARGV[1] then return 0 end
+if redis.call('HGET', KEYS[1], 'since') ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], 'state', 'queued', 'since', ARGV[3])
+return 1
+"""
+"""Put a call back into the state queued, if no other process has changed it meanwhile."""
+
+
+class Described(NamedTuple):
+    """A call in the queue that has not ended, or ended in the last minutes."""
+
+    call: QueuedCall
+    state: Literal["queued", "taken", "ended"]
+    end: QueuedEnd | None
+    takes: int
+
+
+class OpenCalls:
+    """The calls of a project in the queue; thread-safe."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._take = broker.client.register_script(_TAKE)
+        self._again = broker.client.register_script(_AGAIN)
+
+    def add(self, call: QueuedCall) -> bool:
+        """Enter a call; return False if the queue has it already.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        name = self._name(call.key)
+        with self.broker.requests() as client:
+            if not client.hsetnx(name, "call", call.model_dump_json()):
+                return False
+            with client.pipeline() as pipe:
+                pipe.hset(name, "state", "queued")
+                pipe.hset(name, "since", _now())
+                pipe.sadd(self.broker.key("open"), call.key)
+                pipe.set(self._alias(call.call_id), call.key)
+                pipe.execute()
+        return True
+
+    def take(self, call: QueuedCall, worker: str) -> int:
+        """Take a call for a worker; return how many workers have taken it, or 0 if this one must not make it.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        keys = [self._name(call.key), self.broker.key("open"), self._alias(call.call_id)]
+        with self.broker.requests():
+            return int(
+                self._take(
+                    keys=keys,
+                    args=[self._worker(""), worker, _now(), call.model_dump_json(), call.key],
+                )
+            )
+
+    def end(self, call: QueuedCall, end: QueuedEnd) -> None:
+        """Store the end of a call, and report it to its followers.
+
+        Raises:
+            BrokerError: if Redis cannot be reached; repeat it.
+        """
+        name, text = self._name(call.key), end.model_dump_json()
+        with self.broker.requests() as client, client.pipeline() as pipe:
+            # The call too: Redis may have lost it meanwhile.
+            pipe.hset(name, "call", call.model_dump_json())
+            pipe.hset(name, "end", text)
+            pipe.hset(name, "state", "ended")
+            pipe.srem(self.broker.key("open"), call.key)
+            pipe.xadd(self._events(call.key), {"e": json.dumps(["end"])})
+            for key in (name, self._events(call.key), self._alias(call.call_id)):
+                pipe.expire(key, STORED_S)
+            pipe.execute()
+
+    def report(self, call: QueuedCall, *event: Any) -> None:
+        """Add an event of a call: its name, and its values.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            client.xadd(
+                self._events(call.key),
+                {"e": json.dumps(event)},
+                maxlen=MOST_EVENTS,
+                approximate=True,
+            )
+
+    def events(self, key: str, after: str, wait_s: float) -> list[tuple[str, list[Any]]]:
+        """Return the events of a call after the one with an id, or wait for one; empty after ``wait_s`` seconds.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            read = client.xread({self._events(key): after}, block=max(1, int(wait_s * 1000)))
+        streams: Any = read or []
+        return [(number, json.loads(fields["e"])) for _, rows in streams for number, fields in rows]
+
+    def find(self, call_id: str) -> Described | None:
+        """Return the call with an id, which is its own or that of its approval, if the queue has it.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            key = client.get(self._alias(call_id)) or call_id
+            fields: Any = client.hgetall(self._name(str(key)))
+        if "call" not in fields:
+            return None
+        end = fields.get("end")
+        return Described(
+            QueuedCall.model_validate_json(fields["call"]),
+            fields.get("state", "queued"),
+            None if end is None else QueuedEnd.model_validate_json(end),
+            int(fields.get("takes", 0)),
+        )
+
+    def request_cancel(self, call_id: str, why: str) -> bool:
+        """Cancel a call at the worker that has it or will have it; return False if the queue does not have it.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        described = self.find(call_id)
+        if described is None or described.state == "ended":
+            return False
+        with self.broker.requests() as client:
+            client.hsetnx(self._name(described.call.key), "cancel", why)
+        self.broker.publish(CONTROL, {"cancel": described.call.call_id, "why": why})
+        return True
+
+    def why_cancelled(self, key: str) -> str | None:
+        """Return why a call is to be cancelled, if it is.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            why: Any = client.hget(self._name(key), "cancel")
+        return None if why is None else str(why)
+
+    def answer(self, question_id: str, key: str, answer: JsonObject) -> None:
+        """Send an answer to an elicitation request to the worker that asks.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        name = self.broker.key(f"answers:{question_id}")
+        with self.broker.requests() as client, client.pipeline() as pipe:
+            # A list, and not a message to those that listen: an answer that is lost cannot be given again.
+            pipe.rpush(name, json.dumps([key, answer]))
+            pipe.expire(name, STORED_S)
+            pipe.execute()
+
+    def wait_for_answer(self, question_id: str, wait_s: float) -> tuple[str, JsonObject] | None:
+        """Return the next answer to an elicitation request; None after ``wait_s`` seconds.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            popped: Any = client.blpop([self.broker.key(f"answers:{question_id}")], timeout=wait_s)
+        if popped is None:
+            return None
+        key, answer = json.loads(popped[1])
+        return key, answer
+
+    def report_worker(self, worker: str, facts: JsonObject) -> None:
+        """Report that a worker is alive, for the next :data:`ALIVE_S` seconds.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            client.set(self._worker(worker), json.dumps(facts), ex=ALIVE_S)
+
+    def forget_worker(self, worker: str) -> None:
+        """Report that a worker has ended, so that its calls are made by others at once.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            client.delete(self._worker(worker))
+
+    def workers(self) -> dict[str, JsonObject]:
+        """Return the facts of the living workers, by their names.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        start = self._worker("")
+        with self.broker.requests() as client:
+            names = sorted(str(name) for name in client.scan_iter(f"{start}*"))
+            values: Any = client.mget(names) if names else []
+        return {
+            name.removeprefix(start): json.loads(value)
+            for name, value in zip(names, values, strict=True)
+            if value is not None
+        }
+
+    def number_open(self) -> int:
+        """Return the number of calls without an end.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            return int(client.scard(self.broker.key("open")))
+
+    def queue(self, tag: str) -> str:
+        """Return the name of the queue of the workers with a tag."""
+        return self.broker.key(f"queue:{tag}" if tag else "queue")
+
+    def lost(self) -> Iterator[Described]:
+        """Yield the calls that must be sent again: their worker has died, or no queue and no worker has them.
+
+        Each is yielded to one process only, which sends it.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            keys = sorted(str(key) for key in client.smembers(self.broker.key("open")))
+        for key in keys:
+            name = self._name(key)
+            with self.broker.requests() as client:
+                fields: Any = client.hgetall(name)
+                if not fields or fields.get("state") == "ended":
+                    client.srem(self.broker.key("open"), key)
+                    continue
+                state, since = fields.get("state", "queued"), fields.get("since", "")
+                call = QueuedCall.model_validate_json(fields["call"])
+                if state == "taken":
+                    is_lost = not client.exists(self._worker(fields["worker"]))
+                else:
+                    age_s = time.time() - float(since or 0)
+                    # A long queue is no loss. An empty one has lost a call that no worker has taken.
+                    is_lost = age_s > _LOST_S and not client.llen(self.queue(call.tag))
+                # A process that died while it entered the call has left no state.
+                if "state" not in fields and client.hsetnx(name, "state", "queued"):
+                    client.hset(name, "since", since := _now())
+                if is_lost and self._again(keys=[name], args=[state, since, _now()]):
+                    yield Described(call, "queued", None, int(fields.get("takes", 0)))
+
+    def _name(self, key: str) -> str:
+        return self.broker.key(f"call:{key}")
+
+    def _alias(self, call_id: str) -> str:
+        return self.broker.key(f"key-of:{call_id}")
+
+    def _events(self, key: str) -> str:
+        return self.broker.key(f"events:{key}")
+
+    def _worker(self, worker: str) -> str:
+        return self.broker.key(f"worker:{worker}")
+
+
+def _now() -> str:
+    return f"{time.time():.3f}"

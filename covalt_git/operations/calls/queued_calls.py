@@ -1,0 +1,223 @@
+"""Calls by workers: what a server puts in the queue, and how a worker makes it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from covalt_git.access import Principal
+from covalt_git.calls.approvals import ApprovalRenewedError
+from covalt_git.calls.engine import CallRequest
+from covalt_git.models.queued_call import (
+    Caller,
+    QueuedAllowance,
+    QueuedCall,
+    QueuedDecision,
+    QueuedEnd,
+    RemoteError,
+)
+from covalt_git.names import new_id
+from covalt_git.operations.calls import calls, script_calls
+from covalt_git.operations.context import Context
+from covalt_git.project import Project
+from covalt_git.toolsets.builtin_tools import RUN_SCRIPT, is_recorded
+from covalt_git.workspaces.registry import OneChat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from covalt_git.calls.outcomes import CallOutcome
+    from covalt_git.calls.running import Follower
+    from covalt_git.catalog.catalog import Found
+    from covalt_git.errors import CovaltError
+    from covalt_git.models.calls import Approval
+    from covalt_git.workspaces.chat import ChatStore
+
+_PLACE = "{execution_id}"
+MOST_REPEATS = 3
+"""Number of times that a call of an idempotent tool is repeated after its worker has died."""
+
+
+def prepare_call(
+    context: Context, chat: ChatStore, request: CallRequest, entry: Found | None
+) -> QueuedCall | CallOutcome | None:
+    """Check a call, and return it for the queue; its outcome, if it was made before; None if no worker is needed.
+
+    A worker makes the calls of code that is not ours, and scripts.  The other built-in tools end before a message would
+    reach a worker.
+
+    Raises:
+        CovaltError: as :func:`.calls.make_call`.
+    """
+    name = request.tool_id.replace(".", ":", 1)
+    if request.script is not None or not (is_recorded(name) or name == RUN_SCRIPT):
+        return None
+    engine = context.engine()
+    # Before the check, and in all chats: a call that was made does not run again, whatever is allowed now.
+    repeated = engine.earlier_outcome(chat, request)
+    if repeated is not None:
+        return repeated
+    entry = entry or engine.check(request)
+    if entry.tool.kind == "builtin" and entry.tool.tool_id != RUN_SCRIPT:
+        return None
+    return _described(
+        context,
+        context.follower,
+        call_id=request.call_id or new_id(),
+        chat_id=chat.id,
+        tool_id=request.tool_id,
+        args=request.args,
+        message_id=request.message_id,
+    )
+
+
+def described_decision(
+    context: Context, approval: Approval, decision: QueuedDecision, follower: Follower
+) -> QueuedCall:
+    """Return the approval of a call, which runs it, for the queue; ``follower`` is that of the call."""
+    return _described(
+        context,
+        follower,
+        call_id=approval.call_id,
+        chat_id=approval.chat_id,
+        tool_id=approval.tool_id,
+        args=approval.args,
+        decision=decision,
+    )
+
+
+def _described(context: Context, follower: Follower, **fields: Any) -> QueuedCall:
+    project = context.project
+    principal, only, respondent = project.principal, project.only_chat, follower.respondent
+    call = QueuedCall(
+        caller=Caller(
+            id=principal.id,
+            role=principal.role,
+            protocol=principal.protocol,
+            token=principal.token,
+        ),
+        only_chat=None if only is None else tuple(only),
+        can_ask=tuple(sorted(respondent.kinds)),
+        pages=context.page(_PLACE),
+        **fields,
+    )
+    if call.decision is None or respondent.answers is None:
+        return call
+    decision = call.decision.model_copy(update={"answers": dict(respondent.answers)})
+    return call.model_copy(update={"decision": decision})
+
+
+def perform(
+    root: Path,
+    call: QueuedCall,
+    follower: Follower,
+    waiting: Callable[[str], None],
+) -> QueuedEnd:
+    """Make a call of the queue, or decide it and make it, and return its end.
+
+    A call that an earlier worker began is not repeated, unless its tool is idempotent.  Access, rules and grants are
+    decided again, as those of this machine are now.
+
+    Raises:
+        CovaltError: if it is refused; see :func:`refused`.
+    """
+    principal = Principal(call.caller.id, call.caller.role, call.caller.protocol, call.caller.token)
+    only = None if call.only_chat is None else OneChat(*call.only_chat)
+    project = replace(Project.cached(root, None), principal=principal, only_chat=only)
+    pages = call.pages
+
+    def page(execution_id: str) -> str | None:
+        return None if pages is None else pages.replace(_PLACE, execution_id)
+
+    with Context.of(project, waiting=waiting, follower=follower, page=page) as context:
+        chat = context.chat(call.chat_id)
+        try:
+            outcome = _decide(context, call) if call.decision else _make(context, chat, call)
+        finally:  # a refused call may have closed an approval
+            context.update_index(chat)
+    return _end_of(outcome)
+
+
+def _make(context: Context, chat: ChatStore, call: QueuedCall) -> CallOutcome:
+    call_id = call.call_id
+    for number in range(1, MOST_REPEATS + 1):
+        # The server has searched the other chats for an id that its client chose.
+        request = CallRequest(call.tool_id, call.args, call.message_id, call_id, only_in_chat=True)
+        outcome = calls.make_call(context, chat, request)
+        was_interrupted = outcome.error is not None and outcome.error.code == "interrupted"
+        if not (outcome.repeated and was_interrupted and _is_idempotent(context, call.tool_id)):
+            return outcome
+        call_id = repeated_id(call.call_id, number)
+    return outcome
+
+
+def repeated_id(call_id: str, number: int) -> str:
+    """Return the id of a repetition of an interrupted call: the same for each worker that repeats it."""
+    digest = hashlib.sha256(f"{call_id} {number}".encode()).hexdigest()
+    # The time of a UUID of version 7 stays, and its random part is replaced.
+    return f"{call_id[:15]}{digest[:3]}-{call_id[19]}{digest[3:6]}-{digest[6:18]}"
+
+
+def _is_idempotent(context: Context, tool_id: str) -> bool:
+    target = context.catalog.find_callable(tool_id)
+    return all(tool.annotations.idempotent is True for tool in target.tools)
+
+
+def _decide(context: Context, call: QueuedCall) -> CallOutcome:
+    decision = call.decision
+    assert decision is not None
+    approvals = context.approvals()
+    if decision.answers is not None:
+        approvals = approvals.answering(approvals.find(decision.execution_id), decision.answers)
+    allow = decision.allow
+    return script_calls.decide(
+        context,
+        decision.execution_id,
+        decision.reason,
+        approved=True,
+        approvals=approvals,
+        allow=None if allow is None else script_calls.AllowedNext(allow.calls, allow.same),
+        later=decision.later,
+    )
+
+
+def decision_of(
+    execution_id: str,
+    reason: str | None,
+    allow: script_calls.AllowedNext | None,
+    *,
+    later: bool,
+) -> QueuedDecision:
+    """Return the approval of a call as a worker receives it."""
+    allowed = None if allow is None else QueuedAllowance(calls=allow.calls, same=allow.same)
+    return QueuedDecision(execution_id=execution_id, reason=reason, allow=allowed, later=later)
+
+
+def _end_of(outcome: CallOutcome) -> QueuedEnd:
+    call = outcome.call
+    if call.post_manifest_id is not None:
+        return QueuedEnd(manifest_id=call.post_manifest_id, repeated=outcome.repeated)
+    row = call.model_dump(mode="json") | {"links": call.links, "fields": call.fields}
+    approval = outcome.approval
+    return QueuedEnd(
+        call=row,
+        repeated=outcome.repeated,
+        execution_id=None if approval is None else approval.execution_id,
+    )
+
+
+def refused(error: CovaltError) -> QueuedEnd:
+    """Return the end of a call that was refused."""
+    return QueuedEnd(
+        error=RemoteError(
+            message=error.message,
+            hint=error.hint,
+            code=error.code,
+            http_status=error.http_status,
+            exit_code=error.exit_code,
+            body=error.as_json(),
+            renewed=error.execution_id if isinstance(error, ApprovalRenewedError) else None,
+        )
+    )

@@ -1,0 +1,145 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from covalt_git.broker import open_calls as module
+from covalt_git.broker.call_queue import CallQueue
+from covalt_git.broker.connection import Broker
+from covalt_git.broker.open_calls import OpenCalls
+from covalt_git.models.queued_call import Caller, QueuedCall, QueuedDecision, QueuedEnd
+from covalt_git.names import new_id
+from tests.redis_server import RedisServer
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    started = RedisServer(tmp_path_factory.mktemp("redis"))
+    yield started
+    started.kill()
+
+
+@pytest.fixture
+def calls(server: RedisServer, tmp_path: Path) -> Iterator[OpenCalls]:
+    """The calls of a project of this test's own."""
+    broker = Broker(server.url, str(tmp_path))
+    yield OpenCalls(broker)
+    broker.close()
+
+
+def queued(**fields: object) -> QueuedCall:
+    return QueuedCall.model_validate(
+        {
+            "call_id": new_id(),
+            "chat_id": "c1",
+            "tool_id": "demo:add",
+            "args": {"text": "ü"},
+            "caller": Caller(id="local"),
+        }
+        | fields
+    )
+
+
+def test_one_of_the_workers_that_receive_a_call_makes_it(calls: OpenCalls) -> None:
+    call = queued()
+    assert calls.add(call)
+    assert not calls.add(call)
+    calls.report_worker("a", {})
+    calls.report_worker("b", {})
+
+    assert [calls.take(call, worker) for worker in "abab"] == [1, 0, 0, 0]
+    calls.end(call, QueuedEnd(manifest_id="1" * 40))
+    assert calls.take(call, "b") == 0
+    described = calls.find(call.call_id)
+    assert described is not None
+    assert (described.call, described.state, described.takes) == (call, "ended", 1)
+    assert described.end == QueuedEnd(manifest_id="1" * 40)
+    assert calls.number_open() == 0
+
+
+def test_a_call_of_a_dead_worker_is_sent_again_once(calls: OpenCalls) -> None:
+    call, other = queued(), queued()
+    for worker, its in (("a", call), ("b", other)):
+        calls.add(its)
+        calls.report_worker(worker, {})
+        assert calls.take(its, worker) == 1
+    assert [*calls.lost()] == []
+
+    calls.forget_worker("a")
+    assert [lost.call for lost in calls.lost()] == [call]
+    assert [*calls.lost()] == []  # another process checks
+    assert calls.take(call, "b") == 2
+
+
+def test_a_call_is_sent_again_if_no_queue_and_no_worker_has_it(
+    calls: OpenCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = queued()
+    calls.add(call)
+    assert [*calls.lost()] == []  # its message may be on its way
+    monkeypatch.setattr(module, "_LOST_S", -1.0)
+    queue = CallQueue(calls)
+    queue.send(call)
+    assert [*calls.lost()] == []  # it waits in a queue
+
+    calls.broker.client.delete(calls.queue(""))
+    assert [lost.call for lost in calls.lost()] == [call]
+    queue.close()
+
+
+def test_a_worker_takes_a_call_that_redis_has_lost(calls: OpenCalls) -> None:
+    call = queued()
+    calls.report_worker("a", {})
+    assert calls.take(call, "a") == 1
+    found = calls.find(call.call_id)
+    assert found is not None
+    assert found.state == "taken"
+
+
+def test_an_approval_is_found_by_the_id_of_its_call_and_cancelled_by_it(calls: OpenCalls) -> None:
+    execution_id = new_id()
+    call = queued(decision=QueuedDecision(execution_id=execution_id))
+    assert not calls.request_cancel(call.call_id, "early")
+    calls.add(call)
+    described = calls.find(call.call_id)
+    assert described is not None
+    assert described.call.key == execution_id
+    assert calls.request_cancel(call.call_id, "first")
+    assert calls.request_cancel(call.call_id, "second")
+    assert calls.why_cancelled(call.key) == "first"
+    calls.end(call, QueuedEnd())
+    assert not calls.request_cancel(call.call_id, "late")
+
+
+def test_a_follower_reads_all_events_in_their_order_whenever_it_comes(calls: OpenCalls) -> None:
+    call = queued()
+    calls.add(call)
+    calls.report(call, "started", call.call_id)
+    calls.report(call, "progress", 1.5, None, "half")
+    (first, _), (last, _) = early = calls.events(call.key, "0", 0.01)
+    assert [event for _, event in early] == [
+        ["started", call.call_id],
+        ["progress", 1.5, None, "half"],
+    ]
+    assert calls.events(call.key, last, 0.01) == []
+    calls.end(call, QueuedEnd())
+    assert [event[0] for _, event in calls.events(call.key, first, 0.01)] == ["progress", "end"]
+
+
+def test_an_answer_waits_for_its_worker(calls: OpenCalls) -> None:
+    question = new_id()
+    calls.answer(question, "name", {"action": "accept"})
+    assert calls.wait_for_answer(question, 5) == ("name", {"action": "accept"})
+    assert calls.wait_for_answer(question, 0.01) is None
+
+
+def test_projects_do_not_see_the_calls_of_each_other(calls: OpenCalls, server: RedisServer) -> None:
+    call = queued()
+    calls.add(call)
+    calls.report_worker("a", {"tags": []})
+    other = OpenCalls(Broker(server.url, "another project"))
+    assert other.find(call.call_id) is None
+    assert other.workers() == {}
+    assert other.queue("") != calls.queue("")
+    assert calls.workers() == {"a": {"tags": []}}
+    other.broker.close()
