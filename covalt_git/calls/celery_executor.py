@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from covalt_git.broker.connection import READ_S, BrokerError
+from covalt_git.broker.connection import BrokerError
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.executors import LocalCall
 from covalt_git.calls.outcomes import CallOutcome, as_recorded
@@ -22,6 +22,7 @@ from covalt_git.errors import CovaltError, Problem
 from covalt_git.models.calls import ToolCall
 from covalt_git.models.elicitation import Question
 from covalt_git.models.outcomes import Log, Progress
+from covalt_git.system.metrics import Counter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
 REFUSED = ""
 """Key of the answer to an elicitation request that no user or client will answer; no question has it."""
 
+QUEUED = Counter("queued_calls_total", "Calls that were put in the queue.", ("tag",))
 PATIENCE_S = 60.0
 """Time for which a server that follows a call waits for Redis to come back, in seconds."""
 
+_READ_S = 1.0
 _PAUSE_S = 0.5
 _LOG = logging.getLogger(__name__)
 
@@ -68,6 +71,11 @@ class CeleryExecutor:
     def __init__(self, open_calls: OpenCalls, queue: CallQueue) -> None:
         self._open_calls = open_calls
         self._queue = queue
+        self._leaves = threading.Event()
+
+    def leave_calls(self) -> None:
+        """Cancel no further calls: the server stops, so its clients lose their connections, and workers go on."""
+        self._leaves.set()
 
     def submit(self, work: Work) -> Submission:
         """Put a call in the queue, unless it is there."""
@@ -82,6 +90,9 @@ class CeleryExecutor:
     def _send(self, call: QueuedCall) -> None:
         if self._open_calls.add(call):
             self._queue.send(call)
+            QUEUED.add(call.tag)
+            facts = {"call_id": call.call_id, "chat_id": call.chat_id, "tool_id": call.tool_id}
+            _LOG.info("%s is queued", call.tool_id, extra={"facts": facts})
 
     def cancel(self, call_id: str, why: str = Cancel.why) -> None:
         """Cancel a call of this process, or at the worker that has it."""
@@ -123,7 +134,7 @@ class CeleryExecutor:
                         http_status=503,
                     )
                 try:
-                    events = self._open_calls.events(call.key, last, READ_S)
+                    events = self._open_calls.events(call.key, last, _READ_S)
                     for number, event in events:
                         last = number
                         reports.add(event)
@@ -156,7 +167,7 @@ class CeleryExecutor:
                 if not cancel.wait(1):
                     continue
                 # A server that stops leaves the call to its worker.
-                if not ended.is_set() and not cancel.is_stop:
+                if not (ended.is_set() or cancel.is_stop or self._leaves.is_set()):
                     with suppress(BrokerError):
                         self._open_calls.request_cancel(call.call_id, cancel.why)
                         return

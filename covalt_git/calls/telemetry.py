@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from covalt_git import __version__
 from covalt_git.errors import CovaltError
+from covalt_git.system.metrics import Counter, Histogram
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from covalt_git.calls.outcomes import CallOutcome
 
+CALLS = Counter("calls_total", "Calls that have ended.", ("tool", "status", "sandbox"))
+CALL_SECONDS = Histogram("call_seconds", "Time of calls, without the wait for their chat.")
 _logger = logging.getLogger(__name__)
 _CURRENT: ContextVar[ObservedCall | None] = ContextVar("call", default=None)
 
@@ -75,6 +78,8 @@ def observe_call(chat_id: str, tool_id: str, call_id: str | None = None) -> Iter
                 raise
             finally:
                 _set_attributes(span, call)
+                CALLS.add(call.tool_id, call.status or "broken", call.sandbox or "none")
+                CALL_SECONDS.observe(call.times()["seconds"])
                 _logger.info(
                     "%s %s",
                     call.tool_id,

@@ -33,12 +33,20 @@ open_option = click.option("--open", "opened", is_flag=True, help="Open the page
 )
 @open_option
 @queue_option
+@click.option(
+    "--drain",
+    type=click.FloatRange(0),
+    metavar="SECONDS",
+    show_default="2",
+    help="When it is stopped, wait so long for running requests.",
+)
 @click.option("--verbose", is_flag=True, help="Print a line for every request.")
 def command(
     port: int | None,
     host: str | None,
     root: Path | None,
     queue: str | None,
+    drain: float | None,
     *,
     opened: bool,
     verbose: bool,
@@ -66,6 +74,7 @@ def command(
         port=port,
         role=given["role"],
         queue=queue,
+        drain_s=drain,
     )
     output.say("stopped", err=True)
 

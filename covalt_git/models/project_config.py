@@ -28,6 +28,7 @@ from covalt_git.models.base import (
 from covalt_git.models.rules import ApprovalRule, PolicyRule
 from covalt_git.models.storage_config import GitStorage, StorageConfig
 from covalt_git.models.tool_properties import Limits
+from covalt_git.names import matches
 
 DEFAULT_IGNORE = ("__pycache__/", "node_modules/", ".venv/")
 DEFAULT_TIMEOUT_S, DEFAULT_ANSWER_S, DEFAULT_OUTPUT_MB = 60, 300, 16
@@ -232,6 +233,23 @@ class ServerConfig(StrictModel):
     )
 
 
+class WorkersConfig(StrictModel):
+    """Which workers make which calls."""
+
+    tags: dict[Id, tuple[Pattern, ...]] = Field(
+        {},
+        description="Patterns of the tools whose calls only workers with a tag make; the first tag with a pattern that"
+        " matches decides.",
+    )
+
+    def tag_of(self, path: str) -> str:
+        """Return the tag of the workers that make the calls of a tool; empty for workers without tags."""
+        for tag, patterns in self.tags.items():
+            if any(matches(pattern, path) for pattern in patterns):
+                return tag
+        return ""
+
+
 class ClaimRoles(StrictModel):
     """The roles of a token's holder, by the values of a claim: a text, or a list of texts."""
 
@@ -320,6 +338,9 @@ class ProjectConfig(StrictModel):
     )
     server: ServerConfig = Field(
         ServerConfig(), description="Address and host names of the server."
+    )
+    workers: WorkersConfig = Field(
+        WorkersConfig(), description="Which workers of a queue make which calls."
     )
     issuers: tuple[Issuer, ...] = Field((), description="Issuers of access tokens.")
     audit: AuditConfig = Field(AuditConfig(), description="How it can be shown who did what.")

@@ -36,6 +36,23 @@ class ProjectQueue:
         self.queue = CallQueue(self.open_calls)
         self.executor = CeleryExecutor(self.open_calls, self.queue)
 
+    def gauges(self) -> list[tuple[str, str, float]]:
+        """Return the numbers of calls and of workers, for metrics; none while Redis cannot be reached."""
+        try:
+            workers = self.open_calls.workers()
+            running = sum(len(facts["running"]) for facts in workers.values())
+            return [
+                (
+                    "open_calls",
+                    "Calls of the project that have not ended.",
+                    self.open_calls.number_open(),
+                ),
+                ("running_calls", "Calls that the workers make now.", running),
+                ("workers", "Living workers of the project.", len(workers)),
+            ]
+        except BrokerError:
+            return []
+
     @contextmanager
     def maintained(self, report: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Send calls again whose worker has died, in a thread, while the block runs; call ``report`` regularly."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.access import UnknownRoleError
 from covalt_git.calls.executors import executed_by
 from covalt_git.calls.running import RUNNING
+from covalt_git.catalog.current_config import current_config
 from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.credentials.agent_tokens import PREFIX
 from covalt_git.errors import CovaltError
@@ -27,10 +28,12 @@ from covalt_git.serving.mcp_endpoint import (
     McpEndpoint,
     resource_metadata,
 )
+from covalt_git.serving.monitoring import HEALTH, METRICS, READY, Readiness, monitoring
 from covalt_git.serving.router import router, with_access_log
 from covalt_git.serving.server_registry import register
-from covalt_git.serving.uvicorn_server import Server
+from covalt_git.serving.uvicorn_server import GRACE_S, Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
+from covalt_git.workspaces.storage import storage_of
 from covalt_server.app import create_app, create_git_app
 from covalt_server.security import Guard, masked_path
 
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from covalt_git.project_watch import WatchedProject
+    from covalt_git.serving.project_queue import ProjectQueue
 
 GIT_THREADS = 8
 """Maximum number of concurrent fetches and pushes; pages have their own threads."""
@@ -78,12 +82,13 @@ def serve(
     role: str | None = None,
     watch: WatchedProject | None = None,
     queue: str | None = None,
+    drain_s: float | None = None,
 ) -> None:
     """Serve the project that contains ``start`` until Ctrl-C or SIGTERM, which cancel all running calls.
 
     ``on_ready`` is called when the server accepts requests, ``on_request`` with a log line for each request.
     With ``watch``, the pages show the project's problems, and reload when it changes.  With the URL of a ``queue``,
-    workers make the calls.
+    workers make the calls.  When it is stopped, running requests have ``drain_s`` seconds, 2 by default.
 
     Raises:
         BrokerError: if the queue cannot be reached at the start.
@@ -100,6 +105,7 @@ def serve(
     token = server_token()
     listener = listen(project.config.server, host=host, port=port)
     stopping = threading.Event()
+    project_queue = None if queue is None else _queue_of(project, queue)
     # The file has the name of the port, which is bound for as long as the file exists: no other server has it.
     with listener.socket, register(project.root, listener.url):
         served = ServedProject(project.root, listener, token)
@@ -111,11 +117,19 @@ def serve(
             watch=watch,
             host=listener.host,
             stopping=stopping,
+            queue=project_queue,
         )
+
+        def stop() -> None:
+            stopping.set()
+            if project_queue is not None:
+                project_queue.executor.leave_calls()
+
         server = Server(
             app if on_request is None else with_access_log(app, on_request, masked_path),
             lambda: on_ready(served),
-            on_stop=stopping.set,
+            on_stop=stop,
+            grace_s=GRACE_S if drain_s is None else drain_s,
         )
         # Pages only read, so until the next write they would show a call that a killed process left as
         # running, and an unfinished checkout as edits of the user.
@@ -123,23 +137,49 @@ def serve(
         # Here, not at the end of the process: that does not wait for the daemon threads of requests, and from Python
         # 3.12 on it refuses the others new threads and programs, which the record of a call may need
         # (test_a_call_that_runs_when_the_server_stops_is_recorded).
-        with _calls_by_workers(project, queue), RUNNING.served():
+        with _calls_by_workers(project_queue), RUNNING.served():
             server.run([listener.socket])
 
 
+def _queue_of(project: Project, url: str) -> ProjectQueue:
+    from covalt_git.serving.project_queue import ProjectQueue  # noqa: PLC0415 - it loads Celery
+
+    project_queue = ProjectQueue(project, url)
+    project_queue.open_calls.broker.check()
+    return project_queue
+
+
 @contextmanager
-def _calls_by_workers(project: Project, queue: str | None) -> Iterator[None]:
+def _calls_by_workers(queue: ProjectQueue | None) -> Iterator[None]:
     """Make the calls of this process by the workers of a queue, if there is one, while the block runs."""
     if queue is None:
         yield
         return
-    from covalt_git.serving.project_queue import ProjectQueue  # noqa: PLC0415 - it loads Celery
-
-    project_queue = ProjectQueue(project, queue)
-    project_queue.open_calls.broker.check()
-    with project_queue.maintained(), executed_by(project_queue.executor):
+    with queue.maintained(), executed_by(queue.executor):
         yield
-    project_queue.close()
+    queue.close()
+
+
+def _checks(
+    root: Path, queue: ProjectQueue | None, stopping: threading.Event | None
+) -> dict[str, Callable[[], object]]:
+    """Return the checks of the parts that a server needs."""
+
+    def check_stopping() -> None:
+        if stopping is not None and stopping.is_set():
+            raise CovaltError("the server stops")
+
+    def check_storage() -> None:
+        storage_of(current_config(root).workspace).chat_ids()
+
+    checks: dict[str, Callable[[], object]] = {
+        "server": check_stopping,
+        "configuration": lambda: current_config(root),
+        "storage": check_storage,
+    }
+    if queue is not None:
+        checks["queue"] = queue.open_calls.broker.check
+    return checks
 
 
 def project_app(
@@ -152,11 +192,12 @@ def project_app(
     host: str = OWN_HOSTS[0],
     timeout_s: float = TIMEOUT_S,
     stopping: threading.Event | None = None,
+    queue: ProjectQueue | None = None,
 ) -> ASGIApp:
     """Return the ASGI app of the project at ``root``: pages, HTTP API, git and MCP.
 
     ``host`` is the host in URLs of the server.  A client has ``timeout_s`` seconds for the next part of a
-    request's body.  When ``stopping`` is set, event streams of open pages end.
+    request's body.  When ``stopping`` is set, event streams of open pages end.  The metrics have those of a ``queue``.
 
     Raises:
         BrokenConfigError: if ``covalt.yaml`` cannot be used.
@@ -188,7 +229,13 @@ def project_app(
         holders=holders,
     )
     git = create_git_app(root, token=token, port=port, role=role)
+    watched = monitoring(
+        Readiness(_checks(root, queue, stopping)),
+        token=token,
+        gauges=tuple if queue is None else queue.gauges,
+    )
     mounts: dict[str, ASGIApp] = {
+        **dict.fromkeys((HEALTH, READY, METRICS), watched),
         "/git": WSGIBridge(git, threads=GIT_THREADS),
         PLACE: checked_mcp,
         WELL_KNOWN: metadata,

@@ -88,7 +88,7 @@ class Server(uvicorn.Server):
         on_ready: Callable[[], None],
         *,
         on_stop: Callable[[], None] = lambda: None,
-        grace_s: int = GRACE_S,
+        grace_s: float = GRACE_S,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         super().__init__(
@@ -104,7 +104,7 @@ class Server(uvicorn.Server):
                 access_log=False,  # its lines would contain the token
                 server_header=False,
                 proxy_headers=False,  # without a proxy, only clients send such headers
-                timeout_graceful_shutdown=GRACE_S + 1,  # if an app ignores the disconnect
+                timeout_graceful_shutdown=int(grace_s) + 1,  # if an app ignores the disconnect
             )
         )
         self._on_ready = on_ready

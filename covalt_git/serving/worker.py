@@ -16,14 +16,21 @@ from covalt_git.broker.connection import BrokerError
 from covalt_git.broker.open_calls import CONTROL, MOST_TAKES
 from covalt_git.calls.running import RUNNING, STOPPED, Cancel
 from covalt_git.calls.worker_follower import WorkerFollower
-from covalt_git.errors import CovaltError, InternalError
+from covalt_git.catalog.current_config import current_config
+from covalt_git.errors import CovaltError, InternalError, UnknownNameError
+from covalt_git.models.project_config import ServerConfig
 from covalt_git.names import new_id
 from covalt_git.operations.calls.queued_calls import perform, refused
 from covalt_git.project import Project
+from covalt_git.serving.listen_socket import listen
+from covalt_git.serving.monitoring import Readiness, monitoring
 from covalt_git.serving.project_queue import ProjectQueue
+from covalt_git.serving.router import router
+from covalt_git.serving.uvicorn_server import Server
+from covalt_git.system.metrics import Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import FrameType
 
@@ -33,12 +40,30 @@ if TYPE_CHECKING:
 DRAIN_S = 30.0
 """Time that running calls have when a worker stops, in seconds; then they are cancelled and recorded."""
 
+WAITED = Histogram("queue_wait_seconds", "Time from the request of a call until a worker took it.")
 _PAUSE_S = 0.5
 _LOG = logging.getLogger(__name__)
 
 
+class UnknownTagError(UnknownNameError):
+    """``covalt.yaml`` does not define a tag of workers."""
+
+    def __init__(self, tag: str, tags: Iterable[str]) -> None:
+        super().__init__("tag", tag, tags, list_with="covalt-git explain covalt.yaml")
+        self.hint = f"write workers: {{tags: {{{tag}: [PATTERN]}}}} into covalt.yaml"
+
+
 class Worker:
-    """Worker of the queue of one project."""
+    """Worker of the queue of one project.
+
+    Args:
+        start: a folder of the project.
+        url: the URL of the queue.
+        concurrency: the number of calls that it makes at a time.
+        tags: it makes only the calls of tools with these tags; without tags, those of tools that have none.
+        drain_s: the time that running calls have when it is stopped, in seconds.
+        monitor: the host and the port of health checks and metrics.
+    """
 
     def __init__(
         self,
@@ -48,12 +73,19 @@ class Worker:
         concurrency: int,
         tags: Sequence[str] = (),
         drain_s: float = DRAIN_S,
+        monitor: tuple[str, int] | None = None,
     ) -> None:
         self.project = Project.open(start)
         self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()[-6:]}"
         self._queue = ProjectQueue(self.project, url)
         self._concurrency = concurrency
         self._tags = tuple(tags)
+        self._monitor = monitor
+        self.monitor_url = ""
+        known = self.project.config.workers.tags
+        for tag in self._tags:
+            if tag not in known:
+                raise UnknownTagError(tag, known)
         self._drain_s = drain_s
         self._running: dict[str, tuple[QueuedCall, Cancel]] = {}
         self._stopping = threading.Event()
@@ -78,6 +110,7 @@ class Worker:
             on_ready=lambda: on_ready(self),
         )
         with (
+            self._monitored(),
             open_calls.broker.subscribed({CONTROL: self._control}, on_connect=self._cancel_missed),
             self._queue.maintained(self._report),
             self._stopped_by_signals(),
@@ -87,6 +120,40 @@ class Worker:
         with suppress(BrokerError):
             open_calls.forget_worker(self.name)
         self._queue.close()
+
+    @contextmanager
+    def _monitored(self) -> Iterator[None]:
+        """Answer health checks and requests for metrics while the block runs."""
+        if self._monitor is None:
+            yield
+            return
+        host, port = self._monitor
+        # Requests have a token or get nothing of value, so the names of the host are not limited.
+        listener = listen(ServerConfig(allowed_hosts=(host,)), host=host, port=port)
+        self.monitor_url = listener.url
+        readiness = Readiness(
+            {
+                "worker": self._check_stopping,
+                "queue": self._queue.open_calls.broker.check,
+                "configuration": lambda: current_config(self.project.root),
+            }
+        )
+        app = router(monitoring(readiness, gauges=self._queue.gauges), {})
+        server = Server(app, lambda: None)
+        thread = threading.Thread(
+            target=server.run, args=([listener.socket],), name="monitoring", daemon=True
+        )
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join(2)
+            listener.socket.close()
+
+    def _check_stopping(self) -> None:
+        if self._stopping.is_set():
+            raise CovaltError("the worker stops")
 
     def _facts(self) -> JsonObject:
         return {
@@ -165,6 +232,9 @@ class Worker:
             why = self._queue.open_calls.why_cancelled(call.key)
             if why is not None:
                 cancel.set_as(why)
+            WAITED.observe(max(0.0, time.time() - call.queued_at))
+            facts = {"call_id": call.call_id, "chat_id": call.chat_id, "worker": self.name}
+            _LOG.info("%s was taken from the queue", call.tool_id, extra={"facts": facts})
             self._end(call, self._performed(call, cancel, takes))
         except BrokerError as error:
             # The call is sent again when Redis is back, and found in its chat.

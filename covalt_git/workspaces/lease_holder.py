@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from covalt_git.errors import CovaltError
 from covalt_git.git_store.server_repository import Move, PushRefusedError, ServerError
 from covalt_git.git_store.store import GitStore
+from covalt_git.system.metrics import Counter
 from covalt_git.workspaces import lease as leases
 from covalt_git.workspaces import node_copy, running_call
 from covalt_git.workspaces.chat import ABOUT, write_stored
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.storage import ChatRepository
     from covalt_git.workspaces.writer import Writer
 
+REFUSED_PUSHES = Counter("refused_pushes_total", "Pushes that the git server has refused.")
+TAKEOVERS = Counter("lease_takeovers_total", "Leases of other nodes that were taken over.")
 _FIRST_POLL_S, _LAST_POLL_S = 0.05, 1.0
 ASSUMED_S = 1.0
 """Time after which an assumed lease is taken, in seconds, so that long work is seldom repeated."""
@@ -160,6 +163,8 @@ class LeaseHolder:
         except (LeaseLostError, PushRefusedError):
             self._is_lost = False
             return False
+        if last.node not in {"", self.node}:
+            TAKEOVERS.add()
         return True
 
     def push(self, *, release: bool = False) -> None:
@@ -231,6 +236,8 @@ class LeaseHolder:
             try:
                 self.repository.push(store, moves)
             except (PushRefusedError, ServerError) as error:
+                if isinstance(error, PushRefusedError):
+                    REFUSED_PUSHES.add()
                 try:
                     refs = self.repository.refs()
                 except ServerError:

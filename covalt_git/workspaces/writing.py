@@ -16,6 +16,7 @@ from covalt_git.git_store.incoming import PREFIX as INCOMING
 from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.names import LOCAL_USER
 from covalt_git.system import locked_folder
+from covalt_git.system.metrics import Counter
 from covalt_git.workspaces import branches, commits, running_call
 from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, read_stored
 from covalt_git.workspaces.lease import GONE, REF
@@ -42,6 +43,11 @@ PATIENCE_S = 600.0
 REPEATS = 2
 """How often work is performed under an assumed lease, before it takes the lease first."""
 
+COPY_READS = Counter(
+    "copy_reads_total",
+    "Chats that were opened: hit, if the copy of this node was up to date with the git server.",
+    ("result",),
+)
 _ENDINGS = {
     "approved": ("interrupted", "it was approved, and the process ended before it ran"),
     "denied": ("denied", "a user denied it"),
@@ -156,6 +162,7 @@ def follow_server(chat: ChatStore) -> None:
     if last is None:
         raise NotSharedError(chat.id)
     refs = repository.refs()
+    COPY_READS.add("hit" if refs == last.refs else "miss")
     if ABOUT not in refs:
         if GONE in refs:
             raise ChatGoneError(chat.id)

@@ -27,7 +27,7 @@ from covalt_git.project import Project
 from covalt_git.serving.project_queue import ProjectQueue
 from covalt_git.workspaces.writing import writing
 from tests.api_client import configure, make_project
-from tests.command import Piped
+from tests.command import Piped, run
 from tests.operations_client import Operations
 from tests.redis_server import RedisServer
 from tests.workspaces.nodes import on_files
@@ -99,7 +99,7 @@ class WorkerProcess:
 
     def __init__(self, root: Path, url: str, *options: str) -> None:
         # The URL may have a password, which other users of the machine could read in a list of processes.
-        env = os.environ | {"COVALT_GIT_QUEUE": url}
+        env = os.environ | {"COVALT_GIT_QUEUE": url, "COVALT_GIT_LOG_FORMAT": "json"}
         words = ("-C", str(root), "worker", "--json", "--concurrency", "4", *options)
         self.command = Piped(*words, env=env)
         line = self.command.stdout.readline()
@@ -393,6 +393,25 @@ def test_a_stopped_worker_ends_its_calls_and_cancels_them_after_the_time_for_tha
     call.until(Progress)
     assert hasty.stop()[0] == 0
     assert call.end().error == "cancelled: the server was stopped"
+
+
+def test_a_tool_with_a_tag_runs_at_a_worker_with_the_tag_only(own: Server) -> None:
+    configure(own.root, 'workers: {tags: {gpu: ["slow.*"]}}')
+    url = own.queue.open_calls.broker.url
+    refused = run(
+        "worker", "--tags", "gup", cwd=own.root, env=os.environ | {"COVALT_GIT_QUEUE": url}
+    )
+    assert (refused.returncode, "no tag 'gup'" in refused.stderr) == (1, True)
+    others, gpu = WorkerProcess(own.root, url), WorkerProcess(own.root, url, "--tags", "gpu")
+    names = {worker.name for worker in (others, gpu)}
+    assert own.queue.open_calls.workers().keys() == names
+    for tool_id, args in (("slow:note", {"text": "x"}), ("app-builder:list_files", {})):
+        assert own.call(tool_id, args=args).status == "success"
+
+    _, log = others.stop()
+    assert ("app-builder:list_files" in log, "slow:note" in log) == (True, False)
+    _, log = gpu.stop()
+    assert ("app-builder:list_files" in log, "slow:note" in log) == (False, True)
 
 
 def test_a_call_survives_a_restart_of_redis_that_loses_everything(

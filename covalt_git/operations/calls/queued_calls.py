@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from covalt_git.models.queued_call import (
     QueuedEnd,
     RemoteError,
 )
-from covalt_git.names import new_id
+from covalt_git.names import ToolId, new_id
 from covalt_git.operations.calls import calls, script_calls
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
@@ -70,6 +71,7 @@ def prepare_call(
         tool_id=request.tool_id,
         args=request.args,
         message_id=request.message_id,
+        tag=tag_of(context, request.tool_id, entry.tool.tool_id),
     )
 
 
@@ -85,7 +87,15 @@ def described_decision(
         tool_id=approval.tool_id,
         args=approval.args,
         decision=decision,
+        tag=tag_of(context, approval.tool_id),
     )
+
+
+def tag_of(context: Context, *tool_ids: str) -> str:
+    """Return the tag of the workers that make the calls of a tool; of an alias and its tool, the first that has one."""
+    workers = context.project.config.workers
+    tags = (workers.tag_of(ToolId.parse(tool_id).path) for tool_id in tool_ids)
+    return next(filter(None, tags), "")
 
 
 def _described(context: Context, follower: Follower, **fields: Any) -> QueuedCall:
@@ -101,6 +111,7 @@ def _described(context: Context, follower: Follower, **fields: Any) -> QueuedCal
         only_chat=None if only is None else tuple(only),
         can_ask=tuple(sorted(respondent.kinds)),
         pages=context.page(_PLACE),
+        queued_at=time.time(),
         **fields,
     )
     if call.decision is None or respondent.answers is None:
