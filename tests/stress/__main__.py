@@ -27,6 +27,7 @@ NAMES = (
     "authority_diff",
     "policy_machine",
     "leases",
+    "workers",
 )
 _WITH_ROWS = "servers"
 """The test whose name may be followed by those of rows of its table, which are then run alone."""
