@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PROGRAMS = ("/usr/sbin/nginx", "/usr/sbin/fcgiwrap")
 _CONFIG = """\
@@ -58,8 +58,17 @@ def is_installed() -> bool:
 
 
 @contextmanager
-def git_server(repositories: Path, folder: Path, *, workers: int = 8) -> Iterator[str]:
-    """Serve the repositories in a folder, and yield the URL; ``folder`` is for files of the programs."""
+def git_server(
+    repositories: Path,
+    folder: Path,
+    *,
+    workers: int = 8,
+    render: Callable[[int], str] | None = None,
+) -> Iterator[str]:
+    """Serve the repositories in a folder, and yield the URL; ``folder`` is for files of the programs.
+
+    ``render`` returns another configuration for a port; its socket is ``fcgi.sock`` in the folder.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -67,9 +76,8 @@ def git_server(repositories: Path, folder: Path, *, workers: int = 8) -> Iterato
     path = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True)
     config = folder / "nginx.conf"
     backend = Path(path.stdout.strip()) / "git-http-backend"
-    config.write_text(
-        _CONFIG.format(folder=folder, port=port, backend=backend, repositories=repositories)
-    )
+    text = _CONFIG.format(folder=folder, port=port, backend=backend, repositories=repositories)
+    config.write_text(text if render is None else render(port))
     nginx, fcgiwrap = PROGRAMS
     commands = (
         [fcgiwrap, "-c", str(workers), "-s", f"unix:{folder}/fcgi.sock"],

@@ -82,10 +82,10 @@ class Worker:
         self._tags = tuple(tags)
         self._monitor = monitor
         self.monitor_url = ""
-        known = self.project.config.workers.tags
+        defined = self.project.config.workers.tags
         for tag in self._tags:
-            if tag not in known:
-                raise UnknownTagError(tag, known)
+            if tag not in defined:
+                raise UnknownTagError(tag, defined)
         self._drain_s = drain_s
         self._running: dict[str, tuple[QueuedCall, Cancel]] = {}
         self._stopping = threading.Event()
