@@ -1,8 +1,12 @@
 """State of the calls in the queue: which worker has each, their events, and their ends.
 
-A call is a hash with the fields ``call``, ``state`` (queued, taken, ended), ``worker``, ``takes``, ``since``, ``cancel`` and
-``end``, and a stream of events.  The set ``open`` has the calls without an end.  Celery only brings the key of a call to
+A call is a hash with the fields ``call``, ``state`` (queued, taken, waiting, ended), ``worker``, ``takes``, ``since``,
+``cancel`` and ``end``, and a stream of events.  The set ``open`` has the calls without an end.  Celery only brings a call to
 a worker: a message that comes twice is dropped here, and a call whose worker has died is sent again from here.
+
+A chat has one writer.  So a call of a chat that has a call at a living worker waits in a list of the chat, and occupies no
+place of a worker; the end of the other call sends it.  This is for the use of workers only: the lock of the chat orders
+calls, also if this state is lost.
 """
 
 from __future__ import annotations
@@ -38,20 +42,49 @@ _LOST_S = 10.0
 CONTROL = "control"
 """Channel with requests to all workers."""
 
+WAITS = -1
+"""Result of :meth:`OpenCalls.take` for a call that waits for another call of its chat."""
+
 _TAKE = """
-local state = redis.call('HGET', KEYS[1], 'state')
-if state == 'ended' then return 0 end
-if state == 'taken' then
-  local worker = redis.call('HGET', KEYS[1], 'worker')
-  if redis.call('EXISTS', ARGV[1] .. worker) == 1 then return 0 end
+local function has_worker(name)
+  if redis.call('HGET', name, 'state') ~= 'taken' then return false end
+  return redis.call('EXISTS', ARGV[1] .. redis.call('HGET', name, 'worker')) == 1
 end
+if redis.call('HGET', KEYS[1], 'state') == 'ended' or has_worker(KEYS[1]) then return 0 end
+if ARGV[6] ~= '' and not redis.call('HGET', KEYS[1], 'cancel') then
+  local holder = redis.call('GET', KEYS[4])
+  if holder and holder ~= ARGV[5] and has_worker(ARGV[6] .. holder) then
+    redis.call('HSET', KEYS[1], 'state', 'waiting', 'since', ARGV[3], 'call', ARGV[4])
+    redis.call('SET', KEYS[3], ARGV[5])
+    redis.call('SADD', KEYS[2], ARGV[5])
+    redis.call('LREM', KEYS[5], 0, ARGV[5])
+    redis.call('RPUSH', KEYS[5], ARGV[5])
+    return -1
+  end
+  redis.call('SET', KEYS[4], ARGV[5])
+end
+redis.call('LREM', KEYS[5], 0, ARGV[5])
 redis.call('HSET', KEYS[1], 'state', 'taken', 'worker', ARGV[2], 'since', ARGV[3], 'call', ARGV[4])
 redis.call('SET', KEYS[3], ARGV[5])
 redis.call('PERSIST', KEYS[1])
 redis.call('SADD', KEYS[2], ARGV[5])
 return redis.call('HINCRBY', KEYS[1], 'takes', 1)
 """
-"""Take a call for a worker, unless it has ended or a living worker has it; also one that Redis has lost."""
+"""Take a call for a worker, unless it has ended, a living worker has it, or it waits; also one that Redis has lost."""
+
+_NEXT = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+local key = redis.call('LPOP', KEYS[2])
+while key do
+  if redis.call('HGET', ARGV[2] .. key, 'state') == 'waiting' then
+    redis.call('HSET', ARGV[2] .. key, 'state', 'queued', 'since', ARGV[3])
+    return redis.call('HGET', ARGV[2] .. key, 'call')
+  end
+  key = redis.call('LPOP', KEYS[2])
+end
+return false
+"""
+"""Free a chat after its call has ended, and return the next call that waits for it."""
 
 _AGAIN = """
 if redis.call('HGET', KEYS[1], 'state') ~= ARGV[1] then return 0 end
@@ -66,7 +99,7 @@ class Described(NamedTuple):
     """A call in the queue that has not ended, or ended in the last minutes."""
 
     call: QueuedCall
-    state: Literal["queued", "taken", "ended"]
+    state: Literal["queued", "taken", "waiting", "ended"]
     end: QueuedEnd | None
     takes: int
 
@@ -77,6 +110,7 @@ class OpenCalls:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._take = broker.client.register_script(_TAKE)
+        self._next = broker.client.register_script(_NEXT)
         self._again = broker.client.register_script(_AGAIN)
 
     def add(self, call: QueuedCall) -> bool:
@@ -98,22 +132,26 @@ class OpenCalls:
         return True
 
     def take(self, call: QueuedCall, worker: str) -> int:
-        """Take a call for a worker; return how many workers have taken it, or 0 if this one must not make it.
+        """Take a call for a worker; return how many workers have taken it.
+
+        It is 0 if this worker must not make it, and :data:`WAITS` if it waits for another call of its chat.
 
         Raises:
             BrokerError: if Redis cannot be reached.
         """
-        keys = [self._name(call.key), self.broker.key("open"), self._alias(call.call_id)]
+        keys = [
+            self._name(call.key),
+            self.broker.key("open"),
+            self._alias(call.call_id),
+            *self._chat(call),
+        ]
+        others = self._name("") if call.is_serial else ""
+        arguments = [self._worker(""), worker, _now(), call.model_dump_json(), call.key, others]
         with self.broker.requests():
-            return int(
-                self._take(
-                    keys=keys,
-                    args=[self._worker(""), worker, _now(), call.model_dump_json(), call.key],
-                )
-            )
+            return int(self._take(keys=keys, args=arguments))
 
-    def end(self, call: QueuedCall, end: QueuedEnd) -> None:
-        """Store the end of a call, and report it to its followers.
+    def end(self, call: QueuedCall, end: QueuedEnd) -> QueuedCall | None:
+        """Store the end of a call, and report it to its followers; return a call that waited for it, to send it.
 
         Raises:
             BrokerError: if Redis cannot be reached; repeat it.
@@ -129,6 +167,12 @@ class OpenCalls:
             for key in (name, self._events(call.key), self._alias(call.call_id)):
                 pipe.expire(key, STORED_S)
             pipe.execute()
+            if not call.is_serial:
+                return None
+            waiting: Any = self._next(
+                keys=self._chat(call), args=[call.key, self._name(""), _now()]
+            )
+        return QueuedCall.model_validate_json(waiting) if waiting else None
 
     def report(self, call: QueuedCall, *event: Any) -> None:
         """Add an event of a call: its name, and its values.
@@ -174,19 +218,21 @@ class OpenCalls:
             int(fields.get("takes", 0)),
         )
 
-    def request_cancel(self, call_id: str, why: str) -> bool:
-        """Cancel a call at the worker that has it or will have it; return False if the queue does not have it.
+    def request_cancel(self, call_id: str, why: str) -> Described | None:
+        """Cancel a call at the worker that has it or will have it; return it, or None if the queue does not have it.
+
+        One that waits for another call of its chat has to be sent, so that a worker cancels it at once.
 
         Raises:
             BrokerError: if Redis cannot be reached.
         """
         described = self.find(call_id)
         if described is None or described.state == "ended":
-            return False
+            return None
         with self.broker.requests() as client:
             client.hsetnx(self._name(described.call.key), "cancel", why)
         self.broker.publish(CONTROL, {"cancel": described.call.call_id, "why": why})
-        return True
+        return described
 
     def why_cancelled(self, key: str) -> str | None:
         """Return why a call is to be cancelled, if it is.
@@ -292,6 +338,8 @@ class OpenCalls:
                 call = QueuedCall.model_validate_json(fields["call"])
                 if state == "taken":
                     is_lost = not client.exists(self._worker(fields["worker"]))
+                elif state == "waiting":
+                    is_lost = not self._has_worker(client.get(self._chat(call)[0]))
                 else:
                     age_s = time.time() - float(since or 0)
                     # A long queue is no loss. An empty one has lost a call that no worker has taken.
@@ -301,6 +349,18 @@ class OpenCalls:
                     client.hset(name, "since", since := _now())
                 if is_lost and self._again(keys=[name], args=[state, since, _now()]):
                     yield Described(call, "queued", None, int(fields.get("takes", 0)))
+
+    def _has_worker(self, key: Any) -> bool:
+        """Return whether a living worker has a call."""
+        with self.broker.requests() as client:
+            fields: Any = client.hgetall(self._name(str(key))) if key else {}
+            return fields.get("state") == "taken" and bool(
+                client.exists(self._worker(fields["worker"]))
+            )
+
+    def _chat(self, call: QueuedCall) -> list[str]:
+        """Return the keys of a chat: the call that a worker makes, and those that wait for it."""
+        return [self.broker.key(f"chat:{call.chat_id}"), self.broker.key(f"waiting:{call.chat_id}")]
 
     def _name(self, key: str) -> str:
         return self.broker.key(f"call:{key}")

@@ -96,8 +96,14 @@ class CeleryExecutor:
 
     def cancel(self, call_id: str, why: str = Cancel.why) -> None:
         """Cancel a call of this process, or at the worker that has it."""
-        if not self._open_calls.request_cancel(call_id, why):
+        if not self._request_cancel(call_id, why):
             RUNNING.cancel(call_id, why)
+
+    def _request_cancel(self, call_id: str, why: str) -> bool:
+        described = self._open_calls.request_cancel(call_id, why)
+        if described is not None and described.state == "waiting":
+            self._queue.send(described.call)
+        return described is not None
 
     def tool_of(self, call_id: str, *, chat_id: str) -> str | None:
         """Return the tool of a call that this process makes, or that the queue has."""
@@ -169,7 +175,7 @@ class CeleryExecutor:
                 # A server that stops leaves the call to its worker.
                 if not (ended.is_set() or cancel.is_stop or self._leaves.is_set()):
                     with suppress(BrokerError):
-                        self._open_calls.request_cancel(call.call_id, cancel.why)
+                        self._request_cancel(call.call_id, cancel.why)
                         return
                 ended.wait(_PAUSE_S)
 

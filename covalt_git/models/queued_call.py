@@ -46,6 +46,7 @@ class QueuedCall(StrictModel):
         can_ask: the kinds of elicitation requests that the client of the call can answer.
         pages: the URL of the page of an approval, with ``{execution_id}`` in place of its id.
         tag: the tag of the workers that may make it; empty for workers without tags.
+        is_serial: whether it needs the lock of its chat as long as it runs.
         queued_at: when it was put in the queue, in seconds since 1970.
     """
 
@@ -61,6 +62,7 @@ class QueuedCall(StrictModel):
     pages: str | None = None
     decision: QueuedDecision | None = None
     tag: str = ""
+    is_serial: bool = True
     queued_at: float = 0.0
 
     @property

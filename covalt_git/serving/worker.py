@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.broker.call_queue import QueueWorker
 from covalt_git.broker.connection import BrokerError
-from covalt_git.broker.open_calls import CONTROL, MOST_TAKES
+from covalt_git.broker.open_calls import CONTROL, MOST_TAKES, WAITS
 from covalt_git.calls.running import RUNNING, STOPPED, Cancel
 from covalt_git.calls.worker_follower import WorkerFollower
 from covalt_git.catalog.current_config import current_config
@@ -227,7 +227,9 @@ class Worker:
         self._running[call.key] = (call, cancel)
         try:
             takes = self._queue.open_calls.take(call, self.name)
-            if not takes:
+            if takes == WAITS:
+                self._queue.open_calls.report(call, "waits", "another call of the chat")
+            if takes <= 0:
                 return
             why = self._queue.open_calls.why_cancelled(call.key)
             if why is not None:
@@ -265,7 +267,9 @@ class Worker:
         until = time.monotonic() + self._drain_s
         while True:
             try:
-                self._queue.open_calls.end(call, end)
+                waiting = self._queue.open_calls.end(call, end)
+                if waiting is not None:
+                    self._queue.queue.send(waiting)
             except BrokerError:
                 if time.monotonic() > until:
                     raise

@@ -6,7 +6,7 @@ import pytest
 from covalt_git.broker import open_calls as module
 from covalt_git.broker.call_queue import CallQueue
 from covalt_git.broker.connection import Broker
-from covalt_git.broker.open_calls import OpenCalls
+from covalt_git.broker.open_calls import WAITS, OpenCalls
 from covalt_git.models.queued_call import Caller, QueuedCall, QueuedDecision, QueuedEnd
 from covalt_git.names import new_id
 from tests.redis_server import RedisServer
@@ -57,8 +57,44 @@ def test_one_of_the_workers_that_receive_a_call_makes_it(calls: OpenCalls) -> No
     assert calls.number_open() == 0
 
 
+def test_a_call_waits_for_another_call_of_its_chat_and_occupies_no_worker(
+    calls: OpenCalls,
+) -> None:
+    first, second, third = (queued() for _ in range(3))
+    other, read = queued(chat_id="c2"), queued(is_serial=False)
+    for call in (first, second, third, other, read):
+        calls.add(call)
+    calls.report_worker("a", {})
+    assert calls.take(first, "a") == 1
+    assert [calls.take(call, "a") for call in (second, third)] == [WAITS, WAITS]
+    assert [calls.take(call, "a") for call in (other, read)] == [1, 1]
+    assert [*calls.lost()] == []
+
+    assert calls.end(first, QueuedEnd()) == second
+    assert calls.take(second, "a") == 1
+    # A worker that is cancelled does not wait.
+    described = calls.request_cancel(third.call_id, "why")
+    assert described is not None
+    assert described.state == "waiting"
+    assert calls.take(third, "a") == 1
+    assert calls.end(second, QueuedEnd()) is None
+
+
+def test_a_call_that_waits_for_a_call_of_a_dead_worker_is_sent_again(calls: OpenCalls) -> None:
+    first, second = queued(), queued()
+    for call in (first, second):
+        calls.add(call)
+    calls.report_worker("a", {})
+    calls.report_worker("b", {})
+    assert [calls.take(first, "a"), calls.take(second, "b")] == [1, WAITS]
+    calls.forget_worker("a")
+    lost = {described.call.call_id for described in calls.lost()}
+    assert lost == {first.call_id, second.call_id}
+    assert [calls.take(second, "b"), calls.take(first, "b")] == [1, WAITS]
+
+
 def test_a_call_of_a_dead_worker_is_sent_again_once(calls: OpenCalls) -> None:
-    call, other = queued(), queued()
+    call, other = queued(), queued(chat_id="c2")
     for worker, its in (("a", call), ("b", other)):
         calls.add(its)
         calls.report_worker(worker, {})

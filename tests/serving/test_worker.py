@@ -374,6 +374,29 @@ def test_a_call_whose_worker_dies_before_it_began_is_made_by_another(killed: Kil
     assert (made.status, made.result, made.repeated) == ("success", 1, False)
 
 
+@pytest.mark.stress
+def test_calls_that_wait_for_their_chat_occupy_no_place_of_a_worker(own: Server) -> None:
+    Operations(own.root)("create_chat", chat_id="c2")
+    worker = WorkerProcess(own.root, own.queue.open_calls.broker.url, "--concurrency", "2")
+    first = Background(lambda follower: own.call("slow:hold", follower, args={"text": "x"}))
+    first.until(Progress)
+    waiting = [
+        Background(lambda follower: own.call("slow:note", follower, args={"text": "y"}))
+        for _ in range(3)
+    ]
+    cancelled = Background(lambda follower: own.call("slow:note", follower, args={"text": "z"}))
+    # This would wait for a place if the others had one.
+    assert own.call("slow:note", chat_id="c2", args={"text": "x"}).result == 1
+    cancelled.cancel.set_as("not needed")
+    assert cancelled.end().code == "cancelled"
+
+    (Operations(own.root).workspace("c1") / "go").touch()
+    assert first.end().result == 1
+    assert sorted(call.end().result for call in waiting) == [2, 3, 4]
+    worker.stop()
+
+
+@pytest.mark.stress
 def test_a_stopped_worker_ends_its_calls_and_cancels_them_after_the_time_for_that(
     own: Server,
 ) -> None:
@@ -395,6 +418,7 @@ def test_a_stopped_worker_ends_its_calls_and_cancels_them_after_the_time_for_tha
     assert call.end().error == "cancelled: the server was stopped"
 
 
+@pytest.mark.stress
 def test_a_tool_with_a_tag_runs_at_a_worker_with_the_tag_only(own: Server) -> None:
     configure(own.root, 'workers: {tags: {gpu: ["slow.*"]}}')
     url = own.queue.open_calls.broker.url
@@ -414,6 +438,7 @@ def test_a_tool_with_a_tag_runs_at_a_worker_with_the_tag_only(own: Server) -> No
     assert ("app-builder:list_files" in log, "slow:note" in log) == (False, True)
 
 
+@pytest.mark.stress
 def test_a_call_survives_a_restart_of_redis_that_loses_everything(
     root: Path, tmp_path: Path
 ) -> None:
@@ -433,6 +458,7 @@ def test_a_call_survives_a_restart_of_redis_that_loses_everything(
     redis.kill()
 
 
+@pytest.mark.stress
 def test_a_worker_with_another_clone_makes_calls_of_chats_on_a_git_server(
     tmp_path: Path, redis: RedisServer
 ) -> None:

@@ -307,12 +307,21 @@ def _kill(
             redis.kill()
             time.sleep(chance.uniform(0, 2) * DOWN_S)
             redis.start()
+        elif name.startswith("server") and not _answers(programs[name]):
+            kills["server"] -= (
+                1  # it has not started yet: a server that is always killed then would answer nobody
+            )
         else:
             programs[name].kill()
             time.sleep(chance.uniform(0, 2) * DOWN_S)
             programs[name].start()
         proof.progress(len(clients.answers), count)
     return kills
+
+
+def _answers(server: Program) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", int(server.words[-1]))) == 0
 
 
 def _start_ended(programs: dict[str, Program]) -> None:
@@ -358,6 +367,8 @@ def _judge(proof: Proof, repositories: Path, clients: Clients, marks: Marks, cou
     proof.note("calls that succeeded", ends["success"])
     proof.note("calls that were recorded as interrupted", ends["interrupted"])
     proof.note("repeated requests of clients", sum(answer.requests - 1 for answer in answers))
+    for code, number in sorted(clients.errors.items()):
+        proof.note(f"errors {code}, after which clients repeated their request", number)
     proof.note("acknowledged commits that are lost", lost)
     proof.note("calls that ran twice", twice)
     proof.note("chats that are stuck", stuck)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git.access import Principal
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.engine import CallRequest
+from covalt_git.calls.preconditions import is_read_only
 from covalt_git.models.queued_call import (
     Caller,
     QueuedAllowance,
@@ -72,6 +73,8 @@ def prepare_call(
         args=request.args,
         message_id=request.message_id,
         tag=tag_of(context, request.tool_id, entry.tool.tool_id),
+        # Read-only calls run on copies, and a script takes the lock for each of its calls.
+        is_serial=not (is_read_only(entry.tool) or entry.tool.tool_id == RUN_SCRIPT),
     )
 
 
