@@ -29,7 +29,8 @@ def commands(text: str) -> list[list[str]]:
 
 def parse(words: list[str]) -> None:
     """Parse a command as the program does, without running it; an unknown option is an error."""
-    context, command = Context(cli), cli
+    context = Context(cli)
+    command: Command = cli
     while isinstance(command, Group):
         name, *words = words
         found = command.get_command(context, name)

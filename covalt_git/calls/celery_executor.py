@@ -41,6 +41,7 @@ QUEUED = Counter("queued_calls_total", "Calls that were put in the queue.", ("ta
 PATIENCE_S = 60.0
 """Time for which a server that follows a call waits for Redis to come back, in seconds."""
 
+_COPY_S = 30.0
 _READ_S = 1.0
 _PAUSE_S = 0.5
 _LOG = logging.getLogger(__name__)
@@ -203,7 +204,7 @@ class _CallInQueue(NamedTuple):
     def follow(self, follower: Follower, waiting: Callable[[str], None] | None) -> CallOutcome:
         """Follow it, and read its outcome from its chat, which is opened for that: another node may have written it."""
         end = self.executor.follow(self.call, follower, waiting)
-        with self.open_chat(self.call.chat_id) as chat:
+        with self._opened_with(end) as chat:
             if end.error is not None:
                 raise self._refusal(chat, end.error)
             if end.manifest_id is not None:
@@ -214,6 +215,24 @@ class _CallInQueue(NamedTuple):
             call = ToolCall.model_validate(end.call | {"links": links, "fields": fields})
             approval = chat.approval(end.execution_id) if end.execution_id else None
             return CallOutcome(call, approval, repeated=end.repeated)
+
+    @contextmanager
+    def _opened_with(self, end: QueuedEnd) -> Iterator[ChatStore]:
+        """Open the chat with what the end of the call names.
+
+        While another process of this node holds the lock of the chat, as it waits for the lease of another node, the copy
+        of this node is not brought up to date, and is older than the end
+        (test_an_outcome_is_read_when_the_copy_of_the_node_has_it).
+        """
+        until = time.monotonic() + _COPY_S
+        while True:
+            with self.open_chat(self.call.chat_id) as chat:
+                is_old = end.manifest_id is not None and not chat.store.has(end.manifest_id)
+                is_old |= end.execution_id is not None and chat.approval(end.execution_id) is None
+                if not is_old or time.monotonic() > until:
+                    yield chat
+                    return
+            time.sleep(_PAUSE_S)
 
     def _refusal(self, chat: ChatStore, error: RemoteError) -> CovaltError:
         pending, newer = chat.call(self.call.call_id), chat.approval(error.renewed or "")
