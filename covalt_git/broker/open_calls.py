@@ -336,12 +336,15 @@ class OpenCalls:
                     continue
                 state, since = fields.get("state", "queued"), fields.get("since", "")
                 call = QueuedCall.model_validate_json(fields["call"])
+                age_s = time.time() - float(since or 0)
                 if state == "taken":
-                    is_lost = not client.exists(self._worker(fields["worker"]))
+                    facts: Any = client.get(self._worker(fields["worker"]))
+                    # A worker that lost Redis after it took a call gives it up, and lives.
+                    running = json.loads(facts or "{}").get("running", [key])
+                    is_lost = facts is None or (age_s > ALIVE_S and key not in running)
                 elif state == "waiting":
                     is_lost = not self._has_worker(client.get(self._chat(call)[0]))
                 else:
-                    age_s = time.time() - float(since or 0)
                     # A long queue is no loss. An empty one has lost a call that no worker has taken.
                     is_lost = age_s > _LOST_S and not client.llen(self.queue(call.tag))
                 # A process that died while it entered the call has left no state.

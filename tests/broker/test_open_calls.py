@@ -107,6 +107,23 @@ def test_a_call_of_a_dead_worker_is_sent_again_once(calls: OpenCalls) -> None:
     assert calls.take(call, "b") == 2
 
 
+def test_a_call_that_a_living_worker_has_given_up_is_sent_again(
+    calls: OpenCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = queued()
+    calls.add(call)
+    calls.report_worker("a", {"running": [call.key]})
+    calls.take(call, "a")
+    monkeypatch.setattr(module, "ALIVE_S", -1)
+    assert [*calls.lost()] == []
+    monkeypatch.setattr(module, "ALIVE_S", 15)
+    calls.report_worker("a", {"running": []})
+    assert [*calls.lost()] == []  # it has taken it since its last report
+    monkeypatch.setattr(module, "ALIVE_S", -1)
+    assert [lost.call for lost in calls.lost()] == [call]
+    assert calls.take(call, "a") == 2
+
+
 def test_a_call_is_sent_again_if_no_queue_and_no_worker_has_it(
     calls: OpenCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
