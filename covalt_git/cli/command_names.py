@@ -58,6 +58,6 @@ GROUP_COMMANDS: Final = {
     "mcp": "import install",
     "token": "jwks list mint new revoke",
     "index": "rebuild status",
-    "storage": "check migrate",
+    "storage": "check migrate serve",
 }
 """Commands by the path of their group, separated by spaces."""

@@ -168,6 +168,7 @@ class Approving(RuleBasedStateMachine):
         assert len(set(ran)) == len(ran)
 
 
+@pytest.mark.hypothesis  # `python -m tests.stress laws` runs more examples
 def test_runs_never_exceed_approvals_in_any_order(new_world: Callable[[], World]) -> None:
     class Machine(Approving):
         def __init__(self) -> None:

@@ -4,6 +4,7 @@ import itertools
 import shutil
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -153,6 +154,7 @@ class Tasks(RuleBasedStateMachine):
             assert ran == (status == "completed" and result is not None and not result.is_error)
 
 
+@pytest.mark.hypothesis  # `python -m tests.stress laws` runs more examples
 def test_tasks_have_their_state_in_any_order(tmp_path: Path) -> None:
     template = make_project(tmp_path / "template")
     gateway = Gateway(template, by="agent-one")

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -172,6 +173,7 @@ def folder_of(text: str) -> str:
     return text.rpartition("/")[0].rpartition("/")[2]
 
 
+@pytest.mark.hypothesis  # `python -m tests.stress laws` runs more examples
 def test_nothing_runs_unapproved_or_twice_in_any_order(tmp_path: Path) -> None:
     def new_root() -> Path:
         return make_project(tmp_path / str(next(numbers)))

@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -163,6 +164,7 @@ class ScriptModel(RuleBasedStateMachine):
         assert all(row["state"] == "paused" for row in rows)
 
 
+@pytest.mark.hypothesis  # `python -m tests.stress laws` runs more examples
 def test_scripts_behave_as_their_model(scripts_template: Path) -> None:
     machine = type("Machine", (ScriptModel,), {"template": scripts_template})
     run_state_machine_as_test(

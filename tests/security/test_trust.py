@@ -693,6 +693,7 @@ class TrustModel(RuleBasedStateMachine):
         assert lacking == self.words() - self.own
 
 
+@pytest.mark.hypothesis  # `python -m tests.stress laws` runs more examples
 def test_a_permission_acts_only_where_its_user_trusted_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

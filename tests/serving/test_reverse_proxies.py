@@ -141,8 +141,8 @@ def proxied(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Si
     if shutil.which(program) is None:
         missing(program, f"apt-get install {program}")
     root = make_project(tmp_path / "project")
-    (config,) = [text for _, file, text in blocks(PAGE) if file == "covalt.yaml"]
-    (root / "covalt.yaml").write_text(config)
+    (added,) = [text for _, file, text in blocks(PAGE) if file == "covalt.yaml+"]
+    (root / "covalt.yaml").write_text(f"version: 1\n{added}")
     owner = Operations(root)
     owner("create_chat", chat_id="c1")
     subject = ("-subj", f"/CN={HOST}", "-addext", f"subjectAltName=DNS:{HOST}")
