@@ -81,10 +81,11 @@ class Marks:
     """Server outside of the chats that counts the runs of each call."""
 
     counts: Counter[int] = field(default_factory=Counter)
+    has_new: threading.Event = field(default_factory=threading.Event)
     server: ThreadingHTTPServer = field(init=False)
 
     def __post_init__(self) -> None:
-        counts = self.counts
+        counts, has_new = self.counts, self.has_new
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
@@ -92,6 +93,7 @@ class Marks:
                 self.send_response(200)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
+                has_new.set()
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -239,7 +241,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
         clients = Clients(ports, f"http://{marks.host}", count, seed)
         for thread in clients.threads:
             thread.start()
-        kills = _kill(clients, programs, redis, count, chance, proof)
+        kills = _kill(clients, programs, redis, marks, count, chance, proof)
         for thread in clients.threads:
             thread.join()
         _start_ended(programs)
@@ -292,11 +294,12 @@ def _kill(
     clients: Clients,
     programs: dict[str, Program],
     redis: RedisServer,
+    marks: Marks,
     count: int,
     chance: random.Random,
     proof: Proof,
 ) -> Counter[str]:
-    """Kill a process every few seconds, and start it again; return how often which kind was killed."""
+    """Kill processes every few seconds, and start them again; return how often which kind was chosen."""
     kills: Counter[str] = Counter()
     while any(thread.is_alive() for thread in clients.threads):
         time.sleep(chance.uniform(0.5, 1.5) * KILL_S)
@@ -312,9 +315,20 @@ def _kill(
                 1  # it has not started yet: a server that is always killed then would answer nobody
             )
         else:
-            programs[name].kill()
+            names = [name]
+            if name.startswith("worker"):
+                # While a tool runs, which only one of them knows: every other time, all of them lose power.
+                marks.has_new.clear()
+                marks.has_new.wait(KILL_S)
+                if chance.random() < 0.5:
+                    names = [other for other in programs if other.startswith("worker")]
+            for ended in names:
+                programs[ended].process.send_signal(signal.SIGKILL)
+            for ended in names:
+                programs[ended].process.wait()
             time.sleep(chance.uniform(0, 2) * DOWN_S)
-            programs[name].start()
+            for ended in names:
+                programs[ended].start()
         proof.progress(len(clients.answers), count)
     return kills
 
