@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from covalt_git.cli.call import reason_option
-from covalt_git.cli.context import ask, ask_to_print, check_user, print_json
+from covalt_git.cli.context import ask, ask_to_print, check_user, print_json, read_argument_file
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.credentials.command import SecretCommandError
@@ -23,7 +25,7 @@ _TITLES = ("SECRET", "TOOLSET", "SENT TO", "SOURCE")
 
 @click.group(cls=Group)
 def command() -> None:
-    """List the secrets of toolsets and their sources; allow the secret_command.
+    """List the secrets of toolsets and their sources; set values; allow the secret_command.
 
     The sources are, in this order: secrets.env in your configuration folder, the environment, and the
     secret_command of covalt.yaml, if you have allowed it.
@@ -63,6 +65,26 @@ def check(name: str) -> None:
         raise
     print_json(secret)
     output.say(f"{name}: {output.plural(secret.characters, 'character')}, from the {secret.source}")
+    if not secret.masked:
+        output.say("  it is too short to be masked in records", fg="yellow")
+
+
+@command.command("set")
+@click.argument("name")
+def set_value(name: str) -> None:
+    """Store the value of the secret NAME in secrets.env, which only you can read.
+
+    Asks for the value at a terminal, and otherwise reads it from standard input.  Never write a value into a command: the
+    history of your shell would have it.
+
+    Example: covalt-git secret set WEATHER_KEY
+    """
+    if sys.stdin.isatty():
+        value = click.prompt(f"value of {display.in_line(name)}", hide_input=True, err=True)
+    else:
+        value = read_argument_file(Path("-")).removesuffix("\n").removesuffix("\r")
+    secret = ask_to_print(secrets.set_secret, name=name, value=value)
+    output.say(f"stored the value of {name} in {secret.file}")
     if not secret.masked:
         output.say("  it is too short to be masked in records", fg="yellow")
 

@@ -45,7 +45,9 @@ _PASSWORD = re.compile(
 _HEADING = re.compile(r"-----.*-----|\[[^\]]*\]|.*:")
 """Lines of a file that are no secret: the armour of a key, a section, a key of YAML without its value."""
 
-_LINE = r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*"
+ENTRY = r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*?)\s*"
+"""A line of the secrets file with a value."""
+
 _SAYS_SO = (
     r"(?i)(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_|$)"
 )
@@ -99,10 +101,17 @@ class SecretStore:
             return "file"
         return "environment" if name in self.environment else None
 
+    def file_error(self) -> SecretsFileError | None:
+        """Return why the file cannot be used; None if it can, or does not exist."""
+        try:
+            _ = self.file is not None and _read(self.file)
+        except SecretsFileError as error:
+            return error
+        return None
+
     def how_to_set(self, name: str) -> str:
         """Return what a user does to set the value of a name."""
-        where = f", or add it to {self.file} as {name}=..." if self.file else ""
-        return f"export {name}=...{where}"
+        return f"covalt-git secret set {name}" if self.file else f"export {name}=..."
 
     def known(self) -> dict[str, str]:
         """Return the secrets that masks hide: all of the file, and variables with names of secrets.
@@ -287,7 +296,7 @@ def _entries(file: Path, text: str) -> Iterable[tuple[str, str]]:
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        entry = re.fullmatch(_LINE, line)
+        entry = re.fullmatch(ENTRY, line)
         if entry is None:
             raise SecretsFileError(  # never the line itself: it may be a secret
                 f"line {number} of {str(file)!r} is not NAME=value", hint=f"edit {file}"

@@ -34,8 +34,9 @@ from covalt_git.operations.credentials.secrets import unset_secrets
 from covalt_git.operations.registry import EmptyRequest, PathText, Result, operation
 from covalt_git.operations.results import DamagedChat
 from covalt_git.operations.toolsets import ToolsetRow, list_toolsets
-from covalt_git.sources import refresh
-from covalt_git.toolsets.permissions import untrusted_words
+from covalt_git.sources import listing_failures, refresh
+from covalt_git.text import display
+from covalt_git.toolsets.permissions import unreadable_consent, untrusted_words
 from covalt_git.workspaces.switching import WorkingFolder
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ MOST_CHATS = 8
 
 MOST_SCANNED = 20
 """Number of chats, the last active ones, whose workspaces are scanned for uncommitted changes."""
+
+_MOST_WHY = 300
+"""Characters of a server's error in a message."""
 
 _EDITS_AGE = timedelta(hours=1)
 _MOST_CACHE_BYTES = (
@@ -212,7 +216,11 @@ def _of_toolsets(context: Context) -> list[UserNeed]:
         for need in toolsets.needs(row, toolset_cache.toolset(context.project.root, row.id))
     ]
     kinds: tuple[NeedKind, ...] = ("grant", "trust", "secret", "sign_in", "source")
-    return broken + sorted(needs, key=lambda need: kinds.index(need.kind))
+    # A file of secrets that cannot be used is one thing to do, whatever number of secrets need it.
+    distinct: dict[tuple[NeedKind, str], UserNeed] = {}
+    for need in needs:
+        distinct.setdefault((need.kind, need.message), need)
+    return broken + sorted(distinct.values(), key=lambda need: kinds.index(need.kind))
 
 
 def _broken(row: ToolsetRow, problem: Problem) -> UserNeed:
@@ -254,16 +262,21 @@ class _Toolsets(NamedTuple):
             )
         if row.not_trusted:
             words = untrusted_words(toolset, self.context.project.config)
+            error = unreadable_consent(toolset, self.context.project.config)
             yield UserNeed(
                 kind="trust",
-                message=f"the toolset {row.id!r} has permissions that are not trusted on this machine: {listed(words)}",
-                command="covalt-git trust",
+                message=f"the toolset {row.id!r} has permissions that are not trusted on this machine: {listed(words)}"
+                if error is None
+                else error.message,
+                command="covalt-git trust" if error is None else error.hint,
                 toolset_id=row.id,
             )
         for secret in unset_secrets(toolset, self.command, self.store):
             yield UserNeed(
                 kind="secret",
-                message=f"the secret {secret.name} of {row.id} {secret.why}",
+                message=secret.why
+                if secret.of_file
+                else f"the secret {secret.name} of {row.id} {secret.why}",
                 command=secret.hint,
                 toolset_id=row.id,
                 secret=secret.name,
@@ -307,7 +320,12 @@ class _Toolsets(NamedTuple):
             message = f"{name} waits until you accept the program that it is started from"
             command = f"covalt-git source diff {name}"
         elif source.lock is None or not source.lock.is_listed:
+            error = listing_failures.failure_of(self.context.root, source)
             message = f"{name} was never asked for its tools"
+            if error is not None:
+                # The last line: a server that did not start says why in the end of its stderr.
+                why = display.shorten(error.message.strip().splitlines()[-1], _MOST_WHY)
+                message = f"{name} did not list its tools: {why}"
         elif failure is not None:
             message = f"{name} fails: {failure}"
             command = f"covalt-git source show {name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field, JsonValue
 
@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from covalt_git.sources.refresh import ToolSource
 
 _MOST_CALLS = 100
-_SHARED: Final = frozenset(
-    {"/etc", "/var", "/tmp", "/opt", "/srv", "/mnt", "/home", "/run", "/var/lib", "/var/run"}  # noqa: S108 - a name
-)
-"""Folders with files of many programs and users."""
 _UNKNOWN_VARIABLES = "variables that it reads without an error: a program reads its own variables without a system call"
 _UNKNOWN_LATER = "what comes after a first refusal: grant it, and observe again with --granted"
 
@@ -258,6 +254,7 @@ def _uses(root: Path, need: Need, *, works: bool) -> _Uses:
         why_internal,
         why_personal,
         why_telemetry,
+        why_wide,
     )
 
     if any(not display.is_shown(letter) for letter in need.name + need.target):
@@ -279,12 +276,12 @@ def _uses(root: Path, need: Need, *, works: bool) -> _Uses:
     target = Path(need.target)
     warning = why_personal(target)
     folders = _folders(need, target)
-    wide = next((folder for folder in folders if _is_wide(folder)), None)
+    wide = next(filter(None, map(why_wide, folders)), "")
     without = "it listed its tools without this file; " if works and not need.call else ""
     if need.in_home:
         first = (
             "move the file into a folder of its own, grant that folder"
-            if wide is not None
+            if wide
             else f"grant {shlex.quote(str(folders[0]))}"
         )
         note = (
@@ -292,12 +289,8 @@ def _uses(root: Path, need: Need, *, works: bool) -> _Uses:
             " a variable of the server"
         )
         return _Uses(note=note, warning=warning)
-    if wide is not None:
-        return _Uses(
-            note=f"{without}a grant is for a whole folder, and {str(wide)!r} has more than this: move the file into a"
-            " folder of its own",
-            warning=warning,
-        )
+    if wide:
+        return _Uses(note=without + wide, warning=warning)
     if need.writes and any(folder.is_relative_to(root.resolve()) for folder in folders):
         warning = warning or "files of this project, whose code it could change"
     end = WRITABLE if need.writes else ""
@@ -316,11 +309,6 @@ def _folders(need: Need, target: Path) -> tuple[Path, ...]:
     if PACKAGES in target.parts:  # a package loads others from there
         return (Path(*target.parts[: target.parts.index(PACKAGES) + 1]),)
     return (target if target.is_dir() else target.parent,)
-
-
-def _is_wide(folder: Path) -> bool:
-    """Return whether a folder is the home of the user, above it, or one of the system that has files of many programs."""
-    return Path.home().is_relative_to(folder) or str(folder) in _SHARED
 
 
 def _outermost(folders: set[str]) -> tuple[str, ...]:

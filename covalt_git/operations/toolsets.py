@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.toolsets.toolset import Toolset
 
-_DECISIONS = {"enabled", "overrides", "grants", "accepted", "aliases"}
+_DECISIONS = {"enabled", "overrides", "grants", "accepted", "aliases", "named_first"}
 """Fields of a state that do not describe the import."""
 
 
@@ -365,7 +365,9 @@ def _offer(
         # All lines or the error: a button with some of its lines would hide the rest
         # (test_the_error_is_in_place_of_a_button_that_cannot_grant).
         return GrantOffer(error=error)
-    lacking = {part.key for part in Consents.of(context.root).lacking(plan.permissions)}
+    lacking = {
+        part.key for part in Consents.of(context.root).lacking(plan.permissions, strict=False)
+    }
     rows = tuple(
         PermissionRow.of_permission(permission, trusted=permission.key not in lacking)
         for permission in plan.permissions

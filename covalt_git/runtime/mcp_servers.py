@@ -25,6 +25,7 @@ from covalt_git.models.sources.server_definition import references_of
 from covalt_git.models.toolset_state import WORKSPACE, WRITABLE
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.installations import PACKAGES
+from covalt_git.runtime.personal_places import why_wide
 from covalt_git.runtime.pool import ProgramSpec
 from covalt_git.runtime.sandbox.system_files import FOLDERS
 from covalt_git.runtime.sandbox_levels import SandboxNeededError
@@ -217,21 +218,32 @@ def _script_hint(server: McpServer, toolset: Toolset) -> str:
 
 def _hidden_hint(launched: Definition, visible: Sequence[Path]) -> str:
     """Return a hint about the first argument that names a file which the sandbox does not show."""
-    if programs.find(launched.argv[0]) is None:
-        return ""  # no folder for its arguments makes it start
+    hidden = hidden_argument(launched.argv, visible)
+    if hidden is None:
+        return ""
+    name, (path, folder) = launched.name, hidden
+    return f"the sandbox does not show {str(path)!r}: " + (
+        why_wide(folder)
+        or f"covalt-git grant add {name.toolset_id} server {name.server_id} --folder {shlex.quote(str(folder))}"
+    )
+
+
+def hidden_argument(words: Sequence[str], visible: Sequence[Path]) -> tuple[Path, Path] | None:
+    """Return the first argument of a command that names a file which the sandbox does not show, and the folder to grant.
+
+    ``visible`` are the paths that it shows besides those of the system.
+    """
+    if programs.find(words[0]) is None:
+        return None  # no folder for its arguments makes it start
     visible = (*visible, *map(Path, FOLDERS))
-    for path in map(Path, launched.argv[1:]):
+    for path in map(Path, words[1:]):
         if path.is_absolute() and path.exists() and not any(map(path.is_relative_to, visible)):
             folder = path if path.is_dir() else path.parent
             if PACKAGES in path.parts:  # a package loads others from there
                 depth = path.parts.index(PACKAGES) + 1
                 folder = Path(*path.parts[:depth])
-            name = launched.name
-            return (
-                f"the sandbox does not show {str(path)!r}: covalt-git grant add {name.toolset_id} server"
-                f" {name.server_id} --folder {shlex.quote(str(folder))}"
-            )
-    return ""
+            return path, folder
+    return None
 
 
 def _folder(launched: Definition, text: str) -> Path:

@@ -76,6 +76,25 @@ _TELEMETRY: Final = {
 """Domains to which the libraries of these services send what their programs do, with the page that names them."""
 
 
+_SHARED: Final = frozenset(
+    {"/etc", "/var", "/tmp", "/opt", "/srv", "/mnt", "/home", "/run", "/var/lib", "/var/run"}  # noqa: S108 - a name
+)
+"""Folders with files of many programs and users."""
+
+
+def why_wide(folder: Path) -> str:
+    """Return why a grant of a folder gives more than a program needs; empty for a folder of its own.
+
+    A folder is wide if it is the home of the user, above it, or one of the system that has files of many programs.
+    """
+    if not (Path.home().is_relative_to(folder) or str(folder) in _SHARED):
+        return ""
+    return (
+        f"a grant is for a whole folder, and {str(folder)!r} has more than this: move the file into a"
+        " folder of its own"
+    )
+
+
 def why_personal(path: Path) -> str:
     """Return what a path has that a server should not need; empty for other paths."""
     if why := why_secret(path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from covalt_git.access.grants import GrantNeededError
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.json_values.shared_definitions import Definitions, Shared, Types
 from covalt_git.manifests.reading import shown_path
@@ -24,6 +25,7 @@ from covalt_git.models.sources.tool_lock import (
 )
 from covalt_git.models.toolset_manifest import Source
 from covalt_git.names import host_name, local_names
+from covalt_git.sources import listing_failures
 from covalt_git.sources.document_files import replaced_files
 from covalt_git.sources.documents import check_tools, compile_source, toolset_reader
 from covalt_git.toolsets.permissions import trust_accepted
@@ -301,7 +303,14 @@ def refresh(
             f"{source.what} is disabled",
             hint=f"set enabled: true for it under {key} in toolsets/{source.toolset.id}/toolset.yaml",
         )
-    listing = _listed(source, list_tools, pin, files or {})
+    try:
+        listing = _listed(source, list_tools, pin, files or {})
+    except GrantNeededError:  # it was not asked
+        raise
+    except CovaltError as error:
+        listing_failures.record(root, source, error)
+        raise
+    listing_failures.record(root, source, None)
     if not write:
         return _compare(source, listing)
     return _write_lock(root, source, listing, files or {})

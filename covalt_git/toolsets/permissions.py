@@ -16,6 +16,7 @@ from covalt_git.toolsets.offers import offers_of
 from covalt_git.trust import (
     Consents,
     Permission,
+    UnreadableConsentError,
     conditional,
     own_code,
     state_permissions,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from covalt_git.errors import CovaltError
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.rules import PolicyRule
@@ -53,8 +55,17 @@ def permissions_of(toolset: Toolset, config: ProjectConfig) -> list[Permission]:
 
 def untrusted_words(toolset: Toolset, config: ProjectConfig) -> tuple[str, ...]:
     """Return the permissions of a toolset that the user of this machine has not trusted, as texts."""
-    lacking = Consents.of(toolset.root).lacking(permissions_of(toolset, config))
+    lacking = Consents.of(toolset.root).lacking(permissions_of(toolset, config), strict=False)
     return tuple(permission.text for permission in lacking)
+
+
+def unreadable_consent(toolset: Toolset, config: ProjectConfig) -> CovaltError | None:
+    """Return the error of a file with consents that cannot be used, so that permissions of a toolset count as untrusted."""
+    try:
+        Consents.of(toolset.root).lacking(permissions_of(toolset, config))
+    except UnreadableConsentError as error:
+        return error
+    return None
 
 
 def check_trusted(
@@ -172,7 +183,7 @@ def is_accepted_here(toolset: Toolset, key: str, digest: str) -> bool:
     if toolset.state.accepted.get(key) != digest:
         return False
     state = toolset.state.model_copy(update={"grants": {}, "accepted": {key: digest}})
-    return not Consents.of(toolset.root).lacking(state_permissions(toolset.id, state))
+    return not Consents.of(toolset.root).lacking(state_permissions(toolset.id, state), strict=False)
 
 
 def is_trusted(toolset: Toolset, key: str) -> bool:
@@ -180,7 +191,7 @@ def is_trusted(toolset: Toolset, key: str) -> bool:
     grants = {key: toolset.state.grants[key]} if key in toolset.state.grants else {}
     state = toolset.state.model_copy(update={"grants": grants, "accepted": {}})
     permissions = state_permissions(toolset.id, state, _details(toolset))
-    return not Consents.of(toolset.root).lacking(permissions)
+    return not Consents.of(toolset.root).lacking(permissions, strict=False)
 
 
 def trust_waiver(

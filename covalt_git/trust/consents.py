@@ -129,15 +129,23 @@ class Consents(NamedTuple):
             adopt(self.root)
         return self.project
 
-    def lacking(self, permissions: Iterable[Permission]) -> list[Permission]:
+    def lacking(
+        self, permissions: Iterable[Permission], *, strict: bool = True
+    ) -> list[Permission]:
         """Return the permissions, or the parts of them, that the user has not trusted.
 
+        Unless ``strict``, a file that cannot be used permits nothing: a page that only lists permissions has to work.
+
         Raises:
-            UnreadableConsentError: if other users can access a file.
+            UnreadableConsentError: if ``strict``, and other users can access a file.
         """
         requested = list(permissions)
-        if not requested or self.cover_everything:
-            return []
+        try:
+            if not requested or self.cover_everything:
+                return []
+        except UnreadableConsentError:
+            if strict:
+                raise
         # Almost always no consent or all exist: list the folder before a file is read for each of many permissions.
         names = set[str]()
         with contextlib.suppress(FileNotFoundError):
@@ -145,11 +153,11 @@ class Consents(NamedTuple):
         lacking = [
             part
             for permission in requested
-            if (part := self._beyond(permission, names)) is not None
+            if (part := self._beyond(permission, names, strict=strict)) is not None
         ]
         # Imported toolsets were written by other users, also in a project that this user made.
         own = [permission for permission in lacking if IMPORTED not in permission.fact]
-        if not own or not self._is_all_own():
+        if not own or not self._is_all_own(strict=strict):
             return lacking
         # The user wrote the other files, or copied them.  This is not stored: git writes the files of another user's
         # commit before it records the checkout, so a process that looks meanwhile would trust them for ever.
@@ -228,12 +236,19 @@ class Consents(NamedTuple):
         remove_tree(self.folder)
         forget_adopted(self.root)
 
-    def _beyond(self, permission: Permission, names: set[str]) -> Permission | None:
+    def _beyond(
+        self, permission: Permission, names: set[str], *, strict: bool
+    ) -> Permission | None:
         """Return the part of a permission that the user has not trusted; ``names`` are those of existing files."""
         consent = self._of(permission)
-        if consent.file.name not in names or not consent.exists:
+        try:
+            if consent.file.name not in names or not consent.exists:
+                return permission
+            return permission.beyond(self._reach(permission))
+        except UnreadableConsentError:
+            if strict:
+                raise
             return permission
-        return permission.beyond(self._reach(permission))
 
     def _reach(self, permission: Permission) -> dict[str, list[str]]:
         """Return how far the user has trusted a permission."""
@@ -258,8 +273,13 @@ class Consents(NamedTuple):
         fact = {**self.project, "permits": permission.fact}
         return Consent(self.folder / _file_name(permission.key), fact, permission.text)
 
-    def _is_all_own(self) -> bool:
-        return self._origin().exists and is_all_own(self.root)
+    def _is_all_own(self, *, strict: bool) -> bool:
+        try:
+            return self._origin().exists and is_all_own(self.root)
+        except UnreadableConsentError:
+            if strict:
+                raise
+            return False
 
     def _origin(self) -> Consent:
         fact = {**self.project, "made_here": True}

@@ -120,7 +120,8 @@ def trusted_config(config: ProjectConfig, consents: Consents) -> ProjectConfig:
     Without them, calls require approval, and the requester cannot approve them.
     """
     parts = {
-        permission.key: permission for permission in consents.lacking(config_permissions(config))
+        permission.key: permission
+        for permission in consents.lacking(config_permissions(config), strict=False)
     }
     if not parts:
         return config

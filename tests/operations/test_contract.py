@@ -15,9 +15,11 @@
 - ``hidden``: fields that name what the role ``guest`` may not see; the answer is the same 404
 """
 
+import io
 import json
 import shlex
 import shutil
+import sys
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -263,6 +265,8 @@ def test_each_face_performs_the_operation(
     break_operation(OPERATIONS[name], monkeypatch)
 
     refused(send(api, name, failing["request"]), 418, "broken")
+    # What a command reads that takes no argument for it: the value of a secret.
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a-long-value")))
     for line in [failing[key] for key in ("cli",) if key in failing] + failing.get("also", []):
         with pytest.raises(SystemExit) as ended:
             main(["-C", str(shared), *shlex.split(line), "--json"])

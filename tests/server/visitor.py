@@ -75,8 +75,12 @@ class Page(HTMLParser):
         return next(one.href for one in self.links if one.text.strip() == text)
 
     def form(self, action: str) -> Form:
-        """Return the first form that goes to an address ending so."""
-        return next(one for one in self.forms if one.action.endswith(action))
+        """Return the first form that goes to an address ending so, with or without its anchor."""
+        return next(
+            one
+            for one in self.forms
+            if one.action.endswith(action) or one.action.partition("#")[0].endswith(action)
+        )
 
     def changed_lines(self, kind: str) -> list[str]:
         """Return the lines of differences that are of a kind, ``add`` or ``del``; a style sheet writes their signs."""

@@ -92,7 +92,7 @@ def _print_observed(observed: observations.SourceObserved) -> None:
         if need.warning:
             output.fact(f"    a server should not need this: {need.warning}", fg="red")
         if need.note:
-            output.fact(f"    no grant gives it: {need.note}")
+            output.fact(f"    not in the proposed grant: {need.note}")
         if need.command and not need.granted:
             output.fact(f"    {need.command}")
     if observed.command:

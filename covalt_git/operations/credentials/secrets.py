@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from covalt_git.access.grants import granted
+from covalt_git.credentials import secrets_file
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.credentials.values import SHORTEST, SecretStore
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
@@ -30,6 +31,14 @@ class CheckSecret(Request):
     """Request: the secret to look up."""
 
     name: str
+
+
+class SetSecret(Request):
+    """Request: the secret and its value; with a toolset, only if this toolset declares it."""
+
+    name: str = Field(max_length=200)
+    value: SecretStr = Field(max_length=65_536)
+    toolset_id: str | None = Field(None, max_length=200)
 
 
 class AllowSecretCommand(Request):
@@ -73,6 +82,14 @@ class SecretChecked(Result):
     masked: bool = Field(description="Whether it is long enough to be masked in records.")
 
 
+class SecretSet(Result):
+    """A secret whose value was stored, and where; never the value."""
+
+    name: str
+    file: str
+    masked: bool = Field(description="Whether it is long enough to be masked in records.")
+
+
 class SecretCommandRow(Result):
     """The secret_command of ``covalt.yaml`` on this machine."""
 
@@ -85,7 +102,10 @@ class SecretCommandRow(Result):
 @operation(admin=_WHAT, local=True)
 def list_secrets(context: Context, _: EmptyRequest) -> SecretList:
     """List the secrets that toolsets request, with their sources; the secret_command is not run."""
-    rows = sorted(_requested(context.project), key=lambda row: (row.name, row.toolset_id))
+    rows = sorted(
+        _requested(context.project, SecretStore.of_this_machine()),
+        key=lambda row: (row.name, row.toolset_id),
+    )
     return SecretList(secrets=tuple(rows))
 
 
@@ -93,7 +113,7 @@ def list_secrets(context: Context, _: EmptyRequest) -> SecretList:
 def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     """Look up a secret as a call does, and return its source and its length."""
     project, name = context.project, request.name
-    names = {row.name for row in _requested(project)}
+    names = {row.name for row in _requested(project, None)}
     # Without this, the secret_command would run for any name, also for a misspelt one.
     if name not in names:
         raise UnknownNameError("secret", name, names, list_with="covalt-git secret list")
@@ -105,6 +125,38 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
         raise CovaltError(f"{name!r} is not set", hint=store.how_to_set(name))
     masked = len(value) >= SHORTEST
     return SecretChecked(name=name, source=source, characters=len(value), masked=masked)
+
+
+@operation(changes=True, admin="set secrets", local=True)
+def set_secret(context: Context, request: SetSecret) -> SecretSet:
+    """Store the value of a granted secret in ``secrets.env`` of the user of this machine, which only they may read.
+
+    Raises:
+        UnknownNameError: if no toolset declares the secret.
+        CovaltError: ``grant_needed``, if no toolset has a grant for it; ``invalid_value``.
+        SecretsFileError: if the file cannot be used.
+    """
+    name = request.name
+    rows = [
+        row
+        for row in _requested(context.project, None)
+        if request.toolset_id in {None, row.toolset_id}
+    ]
+    names = {row.name for row in rows}
+    if name not in names:
+        raise UnknownNameError("secret", name, names, list_with="covalt-git secret list")
+    if not any(row.granted and row.trusted for row in rows if row.name == name):
+        toolset_id = next(row.toolset_id for row in rows if row.name == name)
+        raise CovaltError(
+            f"the secret {name} is not granted",
+            hint=f"covalt-git grant add {toolset_id} secret {name}",
+            code="grant_needed",
+            http_status=409,
+        )
+    file, value = SecretStore.of_this_machine().file, request.value.get_secret_value()
+    assert file is not None
+    secrets_file.write_value(file, name, value)
+    return SecretSet(name=name, file=str(file), masked=len(value) >= SHORTEST)
 
 
 @operation(admin=_WHAT, local=True)
@@ -145,37 +197,44 @@ class UnsetSecret(NamedTuple):
     is_unset: bool
     """Whether no source has it; else its source may not be used."""
 
+    of_file: bool = False
+    """Whether the file of secrets cannot be used; ``why`` is then a sentence about the file."""
+
 
 def unset_secrets(
     toolset: Toolset, command: SecretCommand | None, store: SecretStore
 ) -> Iterator[UnsetSecret]:
     """Yield the granted secrets of a toolset without a value; the command is not run.
 
-    Raises:
-        SecretsFileError: if the file of secrets cannot be used.
+    A file of secrets that cannot be used is the reason of each secret: a page with it must work.
     """
-    for secret in secrets_of(toolset, command, store) if toolset.secrets else ():
+    file_error = store.file_error() if toolset.secrets else None
+    for secret in secrets_of(toolset, command, store if file_error is None else None):
         if not secret.granted:
             continue
-        if secret.source is None:
+        if file_error is not None:
+            yield UnsetSecret(secret.name, file_error.message, file_error.hint, False, of_file=True)
+        elif secret.source is None:
             yield UnsetSecret(secret.name, "is not set", store.how_to_set(secret.name), True)
         elif secret.allowed is False:
             why = "comes from secret_command, which may not run on this machine"
             yield UnsetSecret(secret.name, why, "covalt-git secret allow", False)
 
 
-def _requested(project: Project) -> Iterator[SecretRow]:
-    """Yield every secret that a toolset declares."""
+def _requested(project: Project, store: SecretStore | None) -> Iterator[SecretRow]:
+    """Yield every secret that a toolset declares; without a store, also if the file of secrets cannot be used."""
     command = SecretCommand.of(project.root, project.config.secret_command)
-    store = SecretStore.of_this_machine()
     for toolset_id in toolset_ids(project.root / "toolsets"):
         yield from secrets_of(read_toolset(project.root, toolset_id), command, store)
 
 
 def secrets_of(
-    toolset: Toolset, command: SecretCommand | None, store: SecretStore
+    toolset: Toolset, command: SecretCommand | None, store: SecretStore | None
 ) -> Iterator[SecretRow]:
-    """Yield the secrets that a toolset declares, except sign-ins; the command is not run."""
+    """Yield the secrets that a toolset declares, except sign-ins; the command is not run.
+
+    Without a store, no secret has a source.
+    """
     may = granted(toolset.id, toolset.state, toolset.digest)
     # An HTTP tool keeps its part of a grant that a change of other files has ended.
     kept = [
@@ -190,7 +249,7 @@ def secrets_of(
     for name in toolset.secrets:
         if name.startswith(AUTH):  # `auth list` has the sign-ins
             continue
-        source = store.source(name) or ("command" if command else None)
+        source = (store.source(name) or ("command" if command else None)) if store else None
         reaches = [grants.secrets[name] for grants in (may, *kept) if name in grants.secrets]
         yield SecretRow(
             name=name,

@@ -10,6 +10,7 @@ from flask import Blueprint, render_template, url_for
 from covalt_git.operations import needs, toolsets
 from covalt_git.operations.chats import manifests
 from covalt_server import request_context
+from covalt_server.pages.toolset_page import unset_by_toolset
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ class NeedButton(NamedTuple):
 def home() -> str:
     """Show what needs the user, the last active chats and the toolsets; in an empty project, the first steps."""
     listing = ask(needs.list_needs)
+    rows = sorted(
+        ask(toolsets.list_toolsets).toolsets, key=lambda toolset: (toolset.sound, toolset.id)
+    )
     return render_template(
         "home.html",
         needs=[NeedButton(need, _page(need), _BUTTONS[need.kind]) for need in listing.needs],
@@ -62,9 +66,8 @@ def home() -> str:
         damaged=listing.damaged,
         chats=[_with_last(chat) for chat in listing.chats],
         more_chats=len(listing.chats) == needs.MOST_CHATS,
-        toolsets=sorted(
-            ask(toolsets.list_toolsets).toolsets, key=lambda toolset: (toolset.sound, toolset.id)
-        ),
+        toolsets=rows,
+        unset=unset_by_toolset(rows),
         admin=request_context.context().is_admin,
     )
 

@@ -92,7 +92,11 @@ def import_reviewed(bundle_id: UUID) -> Response:
         return _refused(error)
     # After the import, so that a refused one can be repeated from its review, with `force` for example.
     drop_bundle(root, bundle_id)
-    return layout.back("toolsets.toolset", _outcome(result), toolset_id=result.toolset_id)
+    failed = next((source.source for source in result.sources if source.failure is not None), None)
+    anchor = None if failed is None else f"source-{failed.rpartition('/')[2]}"
+    return layout.back(
+        "toolsets.toolset", _outcome(result), toolset_id=result.toolset_id, _anchor=anchor
+    )
 
 
 @pages.post("/imports/<uuid:bundle_id>/drop")
@@ -118,8 +122,10 @@ def _read_bundle() -> Bundle:
 def _outcome(result: ToolsetImported) -> str:
     if result.trusted:
         failed = [source.source for source in result.sources if source.failure is not None]
-        ending = f" Connections that failed: {', '.join(failed)}." if failed else ""
-        return f"Imported, enabled and granted.{ending}"
+        if not failed:
+            return "Imported, enabled and granted."
+        # The reason is on the page that the browser goes to, because it can be longer than a cookie.
+        return f"Imported, enabled and granted, but {' and '.join(failed)} did not list {'its' if len(failed) == 1 else 'their'} tools."
     if result.update is None:
         return "Imported. The toolset is disabled and has no grants."
     if not result.update.conflicts:

@@ -35,7 +35,10 @@ _AREAS = {
     "imports": "toolsets",
     "policy": "tools",
     "registered_tools": "toolsets",
+    "sources": "toolsets",
     "toolset_files": "toolsets",
+    "toolset_permissions": "toolsets",
+    "toolset_sources": "toolsets",
 }
 
 MOST_PATCHES = 50

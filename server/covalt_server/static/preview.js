@@ -78,7 +78,8 @@ document.addEventListener("click", (event) => {
     event.preventDefault();
     resize(link.dataset.width);
     rename(new URL(location.href));
-  } else if (link.closest("#preview") && url.pathname === location.pathname && url.search) {
+  } else if (link.closest("#preview") && url.pathname === location.pathname && url.search !== location.search) {
+    // A link with the same query, such as *Close*, only moves on this page.
     event.preventDefault();
     show(url);
   }

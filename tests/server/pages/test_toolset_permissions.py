@@ -1,10 +1,12 @@
 """The permissions on the page of a toolset: what a grant still lacks, and where its menu opens."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
+from covalt_git.credentials.values import SecretStore
 from covalt_git.system.private_files import user_folder
 from tests.live_server import Live
 from tests.server.visitor import Visitor
@@ -27,11 +29,14 @@ tools:
 
 
 @pytest.fixture(autouse=True)
-def tracker(root: Path) -> None:
-    """A toolset whose tool needs two secrets."""
+def tracker(root: Path) -> Iterator[None]:
+    """A toolset whose tool needs two secrets; the user's files are as before after a test."""
     folder = root / "toolsets/tracker"
     folder.mkdir()
     (folder / "toolset.yaml").write_text(TRACKER)
+    yield
+    for name in ("secrets.env", "trusted-folders"):
+        (user_folder() / name).unlink(missing_ok=True)
 
 
 def test_a_granted_secret_without_a_value_says_what_to_do(
@@ -45,15 +50,65 @@ def test_a_granted_secret_without_a_value_says_what_to_do(
         link.href for link in visitor.open("/").links if link.text.startswith("Show: the secret")
     ).partition("#")
     shown = visitor.open(address)
-    (part,) = [text for text in shown.source.split("<section") if f'id="{anchor}"' in text]
-    file = user_folder() / "secrets.env"
-    assert "The secret TRACKER_KEY is not set" in part
-    assert f"<code>export TRACKER_KEY=..., or add it to {file} as TRACKER_KEY=...</code>" in part
-    assert "OTHER_KEY is not set" not in shown.source
+    assert f'id="{anchor}"' in shown.source
+    assert "Calls that need this secret fail: it is not set." in shown.text
+    assert "it is not set" not in "".join(
+        text for text in shown.source.split("<section") if 'id="secret-OTHER_KEY"' in text
+    )
+    assert "enabled, but TRACKER_KEY has no value" in shown.text
 
     monkeypatch.setenv("TRACKER_KEY", "a-long-value")
     assert "is not set" not in visitor.open(address).text
     assert "Show: the secret" not in visitor.open("/").text
+
+
+def test_a_value_is_stored_for_the_user_only_and_no_page_shows_it(
+    visitor: Visitor, caplog: pytest.LogCaptureFixture
+) -> None:
+    form = visitor.open("/toolsets/tracker").forms
+    assert not [one for one in form if one.action.endswith("/secrets")]  # it is not granted
+    granted = visitor.send(visitor.open("/toolsets/tracker").form("/grants/requested"))
+    file = user_folder() / "secrets.env"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("# mine\nOTHER_KEY=one\nTRACKER_KEY=old\n")
+    file.chmod(0o600)
+
+    value = " 'a value' with # signs "
+    stored = visitor.send(granted.form("#secret-TRACKER_KEY"), value=value)
+    assert "Stored the value of TRACKER_KEY." in stored.text
+    assert SecretStore({}, file).known() == {"OTHER_KEY": "one", "TRACKER_KEY": value}
+    assert file.read_text().startswith("# mine\nOTHER_KEY=one\n")
+    assert file.stat().st_mode & 0o777 == 0o600
+    pages = [stored, visitor.open("/"), visitor.open("/toolsets")]
+    assert not [page for page in pages if "a value" in page.source]
+    assert "a value" not in caplog.text
+
+    refused = visitor.send(stored.form("#secret-TRACKER_KEY"), value="two\nlines")
+    assert refused.status == 400
+    assert "must be one line of text" in refused.text
+    assert "two" not in refused.source.partition("secret-TRACKER_KEY")[2]
+    undeclared = stored.form("#secret-TRACKER_KEY")
+    assert visitor.send(undeclared, name="PATH", value="x").status == 404
+    assert SecretStore({}, file).known()["TRACKER_KEY"] == value
+
+
+@pytest.mark.parametrize("name", ["secrets.env", "trusted-folders"])
+@pytest.mark.parametrize("content", [b"", b"\xff not a line\n"])
+def test_a_file_of_the_user_that_cannot_be_used_is_one_thing_to_do(
+    visitor: Visitor, name: str, content: bytes
+) -> None:
+    visitor.send(visitor.open("/toolsets/tracker").form("/grants/requested"))
+    file = user_folder() / name
+    file.write_bytes(content)
+    file.chmod(0o600 if content else 0o644)
+    home = visitor.open("/")
+    why = f"{name}' is not UTF-8" if content else f"chmod 600 {file}"
+    # A project of the user needs no folder that is trusted, so there is nothing to do.
+    assert (why in home.text) == (name == "secrets.env")
+    assert home.source.count('id="need-secret-') == 2 - (name == "secrets.env")
+    for address in ("/toolsets", "/toolsets/tracker"):
+        assert visitor.open(address).status == 200
+    assert name == "trusted-folders" or name in visitor.open("/toolsets/tracker").text
 
 
 @pytest.mark.browser

@@ -1,0 +1,186 @@
+"""The page of one toolset, which the forms of its permissions and sources show again with their errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from flask import make_response, render_template
+
+from covalt_git.catalog import toolset_cache
+from covalt_git.credentials.command import SecretCommand
+from covalt_git.credentials.values import SecretStore
+from covalt_git.errors import CovaltError
+from covalt_git.grants.plans import WantedGrant, ended_grants, requested_grants
+from covalt_git.grants.status import acting_grants
+from covalt_git.models.toolset_manifest import Source
+from covalt_git.models.toolset_state import WRITABLE
+from covalt_git.operations import sources, toolsets
+from covalt_git.operations.credentials import running_sign_ins, secrets
+from covalt_git.runtime.mcp_servers import hidden_argument
+from covalt_git.sources import listing_failures
+from covalt_git.sources.definition_diff import definition_lines
+from covalt_git.sources.refresh import sources as tool_sources
+from covalt_server import request_context
+from covalt_server.pages import layout, toolset_files
+from covalt_server.pages.grant_groups import ServerOffer, grant_groups, offer, with_offers
+from covalt_server.request_context import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from werkzeug.wrappers import Response
+
+    from covalt_git.operations import observations
+    from covalt_git.operations.credentials.secrets import UnsetSecret
+    from covalt_git.operations.registry import Operation
+    from covalt_git.operations.toolsets import ToolsetRow
+    from covalt_git.sources.refresh import ToolSource
+    from covalt_git.toolsets.toolset import Toolset
+
+MOST_RENAMED = 10
+"""Renamed tools in a message, which a cookie has to hold."""
+
+
+def unset_secrets(toolset: Toolset) -> dict[str, UnsetSecret]:
+    """Return the granted secrets of a toolset without a value, by name, each with what to do."""
+    project = request_context.project()
+    command = SecretCommand.of(project.root, project.config.secret_command)
+    unset = secrets.unset_secrets(toolset, command, SecretStore.of_this_machine())
+    return {secret.name: secret for secret in unset}
+
+
+def unset_by_toolset(rows: Iterable[ToolsetRow]) -> dict[str, list[str]]:
+    """Return the names of the secrets without a value of toolsets that are enabled, for a user who may set them."""
+    context = request_context.context()
+    if not context.is_admin:
+        return {}
+    return {
+        row.id: list(unset_secrets(toolset_cache.toolset(context.root, row.id)))
+        for row in rows
+        if row.sound and row.enabled
+    }
+
+
+def toolset_page(
+    toolset_id: str,
+    error: CovaltError | None = None,
+    observed: observations.SourceObserved | None = None,
+    planned: WantedGrant | None = None,
+) -> str:
+    """Return the page of a toolset.
+
+    ``error`` is the error of a submitted form, ``observed`` an observation's result, and ``planned`` a grant that the user
+    reviews before they add it.
+    """
+    detail = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    root = request_context.project().root
+    context = request_context.context()
+    toolset = context.catalog.find_toolset(toolset_id)
+    # Without files, some tools are hidden.  A toolset with errors gets no grants.
+    groups = grant_groups(detail) if detail.files else ()
+    unset: dict[str, UnsetSecret] = {}
+    if context.is_admin and detail.files:
+        unset = unset_secrets(toolset)
+        groups = tuple(
+            group._replace(unset=unset.get(group.name or "")) if group.kind == "secret" else group
+            for group in groups
+        )
+    may_grant = context.is_admin and detail.sound and bool(detail.files)
+
+    if may_grant and planned is not None:
+        review = ServerOffer.of(toolset, planned)
+        groups = tuple(
+            group._replace(planned=review)
+            if (group.kind, group.name) == (planned.kind, planned.name)
+            else group
+            for group in groups
+        )
+
+    def connections(source: ToolSource) -> list[sources.ConnectionRow]:
+        return sources.connections(root, toolset_id, source.declared.id)
+
+    return render_template(
+        "toolset.html",
+        toolset=detail,
+        source_of=toolset_files.source_of(toolset_id),
+        unset=list(unset),
+        groups=[with_offers(group, toolset) for group in groups] if may_grant else groups,
+        requested=offer(toolset, *requested_grants(toolset))
+        if may_grant and detail.lacking
+        else None,
+        ended=offer(toolset, *ended_grants(toolset)) if may_grant and detail.ended else None,
+        # The sources of a manifest with errors are not known; the page shows the errors.
+        given=tool_sources(root, toolset_id) if detail.files and toolset.manifest else (),
+        connections=connections,
+        failure_of=lambda source: listing_failures.failure_of(root, source),
+        hidden_of=lambda source: _hidden_file(toolset, source) if may_grant else None,
+        needed=_needed(toolset, observed) if may_grant and observed else None,
+        lines=definition_lines,
+        admin=context.is_admin,
+        fixable=toolset_files.fixable(toolset_id) if context.is_admin and detail.problems else 0,
+        sign_ins=ask(running_sign_ins.list_sign_ins, toolset_id=toolset_id).sign_ins
+        if context.is_admin and detail.manifest
+        else (),
+        error=error,
+        observed=observed,
+    )
+
+
+class HiddenFile(NamedTuple):
+    """A file that the command of an MCP server names and the sandbox does not show, and the offer of its folder."""
+
+    path: Path
+    review: ServerOffer
+
+
+def _hidden_file(toolset: Toolset, source: ToolSource) -> HiddenFile | None:
+    """Return the file that the program of a granted server does not see; None if there is no such file."""
+    server = source.declared
+    if isinstance(server, Source) or server.command is None:
+        return None
+    grant = acting_grants(toolset).program(server, toolset.files.hashes)
+    if grant is None or grant.confinement is None:
+        return None
+    folders = (text.removesuffix(WRITABLE) for text in grant.confinement.folders)
+    visible = [toolset.folder, *(Path(folder).expanduser().resolve() for folder in folders)]
+    hidden = hidden_argument([server.command, *server.args], visible)
+    if hidden is None:
+        return None
+    path, folder = hidden
+    wanted = WantedGrant("server", server.id, folders=(str(folder),))
+    return HiddenFile(path, ServerOffer.of(toolset, wanted))
+
+
+def _needed(toolset: Toolset, observed: observations.SourceObserved) -> ServerOffer | None:
+    """Return the offer of all that an observed server did not get and that a grant gives, without what has a warning."""
+    rows = [
+        need for need in observed.needs if need.command and not need.granted and not need.warning
+    ]
+    if not rows:
+        return None
+
+    def of_all(name: str) -> tuple[str, ...]:
+        return tuple(sorted({text for row in rows for text in getattr(row, name)}))
+
+    return ServerOffer.of(
+        toolset,
+        WantedGrant(
+            "server", observed.server, of_all("hosts"), of_all("folders"), of_all("secrets")
+        ),
+    )
+
+
+def perform(
+    operation: Operation[Any, Any], toolset_id: str, target: tuple[str, str], **fields: object
+) -> Response:
+    """Perform an operation; go back to a part of the page with a message (``target``), or show the error there."""
+    try:
+        ask(operation, toolset_id=toolset_id, **fields)
+    except CovaltError as error:
+        return make_response(toolset_page(toolset_id, error), error.http_status)
+    return back(toolset_id, *target)
+
+
+def back(toolset_id: str, anchor: str, message: str) -> Response:
+    return layout.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor=anchor)
