@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from covalt_git.models.rules import PolicyRule
     from covalt_git.models.tool import Tool
 
+_OPEN = {"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"}
+"""Keys of a schema that can permit further arguments."""
+
 EVERY_CALL = ""
 """The condition of a waiver of all calls, and of a default that does not ask."""
 
@@ -35,7 +38,8 @@ def free_calls(
     """Return the conditions of the calls of a tool without approval, each with its limits.
 
     A condition is the JSON text of arguments, or ``EVERY_CALL``.  A limit is a digest, and words for users: the
-    arguments and roles of an earlier rule that denies calls or requires their approval.  Rules are not left out if an earlier one covers them: without
+    arguments and roles of an earlier rule that denies calls or requires their approval, without words if no call of the
+    tool can have these arguments.  Rules are not left out if an earlier one covers them: without
     a rule that is not trusted, they decide.
 
     Args:
@@ -54,12 +58,21 @@ def free_calls(
         elif rule.when.args or rule.roles:
             # By the digest of the schemas too: a pull that changes a default changes which calls the rule is about,
             # not its text.
-            limits[_required_digest(rule, called)] = _text(rule)
+            can_match = any(_has_arguments(tool, _args(rule)) for tool in called)
+            limits[_required_digest(rule, called)] = _text(rule) if can_match else ""
         else:  # no later rule, and not the default, decides about any call
             return free
     if not tool.confirmation:
         free.setdefault(EVERY_CALL, dict(limits))
     return free
+
+
+def _has_arguments(tool: Tool, names: Iterable[str]) -> bool:
+    """Return whether a call of a tool can have all these arguments; true if its schema does not say that it cannot."""
+    schema = tool.input_schema
+    is_closed = schema.get("additionalProperties") is False and not _OPEN & schema.keys()
+    properties = schema.get("properties")
+    return not is_closed or not isinstance(properties, dict) or {*names} <= properties.keys()
 
 
 def _args(rule: PolicyRule) -> JsonObject:

@@ -15,6 +15,7 @@ from covalt_git.authority.policy_outcomes import (
     tool_decision,
 )
 from covalt_git.authority.toolset_facts import toolset_facts
+from covalt_git.json_values import canonical_json
 from covalt_git.names import matches
 from covalt_git.toolsets.builtin_tools import is_recorded
 
@@ -120,7 +121,8 @@ def _lines(
         elif not applies(rule, tool):
             words, decides = f"{where} is about other annotations", False
         elif arguments is None and rule.when.args:
-            words, decides = f"{where} applies to some arguments", False
+            condition = canonical_json.dumps(rule.condition.get("args", {})).decode()
+            words, decides = f"{where} applies to these arguments: {condition}", False
         elif arguments is not None and not args_match(rule, arguments):
             words, decides = f"{where} does not match these arguments", False
         else:

@@ -37,7 +37,7 @@ def command() -> None:
 )
 @click.option("--name", default="", help="Its name for users; default: derived from ID.")
 def new_toolset(toolset_id: str, **fields: str) -> None:
-    """Create the toolset ID from a template: Python, HTTP, an MCP server, a page for results, or a plugin.
+    """Create the toolset ID from a template: Python, HTTP, an MCP server, a page for results, a plugin, or empty.
 
     Example: covalt-git toolset new notes
     """

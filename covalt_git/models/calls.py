@@ -29,6 +29,9 @@ ApprovalState = Literal["pending", "approved", "denied", "expired", "superseded"
 SandboxLevel = Literal["full", "landlock", "seatbelt", "process"]
 
 
+_LINE_SIGN = " \N{RETURN SYMBOL} "
+
+
 def main_argument(tool_id: str, args: JsonObject) -> str:
     """Return the argument that names what a call works on, in one line; empty if no argument does.
 
@@ -46,7 +49,9 @@ def main_argument(tool_id: str, args: JsonObject) -> str:
         ordered = [*(values.get(name) for name in _OBJECTS), *patched, *values.values()]
         for value in ordered:
             if isinstance(value, str) and 0 < len(value) <= _MOST_LETTERS and not value.isspace():
-                return " ".join(value.split())
+                # A sign between lines: a script of several commands would read as one command.
+                lines = (" ".join(line.split()) for line in value.splitlines())
+                return _LINE_SIGN.join(filter(None, lines))
     return ""
 
 

@@ -66,6 +66,9 @@ MOST_CHATS = 8
 MOST_SCANNED = 20
 """Number of chats, the last active ones, whose workspaces are scanned for uncommitted changes."""
 
+_MOST_GRANTS = 4
+"""Missing grants that a message names."""
+
 _MOST_WHY = 300
 """Characters of a server's error in a message."""
 
@@ -139,10 +142,10 @@ def list_needs(context: Context, _: EmptyRequest) -> NeedList:
 def _approvals(context: Context) -> Iterator[UserNeed]:
     for approval in indexed_approvals(context, "pending"):
         if approval.may_settle:
-            subject = _called(approval.tool_id, main_argument(approval.tool_id, approval.args))
+            subject = main_argument(approval.tool_id, approval.args)
             yield UserNeed(
                 kind="approval",
-                message=f"{subject} needs approval",
+                message=f"{approval.tool_id} needs approval{': ' if subject else ''}{subject}",
                 command=f"covalt-git approval show {approval.execution_id}",
                 since=approval.created_at,
                 chat_id=approval.chat_id,
@@ -251,10 +254,11 @@ class _Toolsets(NamedTuple):
         """Yield what an enabled toolset without errors needs."""
         grants = missing_grants(toolset) if row.lacks_grants else []
         if grants:
-            more = f", and {len(grants) - 1} more" if len(grants) > 1 else ""
+            first = "; ".join(grant.why for grant in grants[:_MOST_GRANTS])
+            rest = len(grants) - _MOST_GRANTS
             yield UserNeed(
                 kind="grant",
-                message=f"{grants[0].why}{more}",
+                message=f"{first}; and {rest} more" if rest > 0 else first,
                 command=grants[0].command
                 if len(grants) == 1
                 else f"covalt-git grant add {row.id} --requested",

@@ -274,7 +274,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
 
 @operation(changes=True, errors=(409,), local=True)
 def create_toolset(context: Context, request: CreateToolset) -> ToolsetCreated:
-    """Create a toolset from a template: Python, HTTP, an MCP server, or a page for results."""
+    """Create a toolset from a template: Python, HTTP, an MCP server, a page for results, a plugin, or empty."""
     project = context.project
     toolset_id = request.toolset_id
     paths = new_toolset.create_toolset(

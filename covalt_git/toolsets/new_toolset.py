@@ -26,7 +26,7 @@ from covalt_git.names import (
 from covalt_git.toolsets.new_project import SCHEMAS, copy_toolset, write_schemas
 from covalt_git.toolsets.project_files import declared_namespaces
 
-Template = Literal["python", "http", "mcp", "html", "plugin"]
+Template = Literal["python", "http", "mcp", "html", "plugin", "empty"]
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 
 _FOLDER = Path(__file__).with_name("templates")

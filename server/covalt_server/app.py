@@ -25,6 +25,7 @@ from covalt_server.pages import (
     index_building,
     layout,
     live,
+    new_toolset,
     policy,
     preview,
     reference,
@@ -58,6 +59,7 @@ MAX_BODY_BYTES = 16 << 20
 PAGES = (
     home.pages,
     toolsets.pages,
+    new_toolset.pages,
     toolset_files.pages,
     toolset_permissions.pages,
     toolset_sources.pages,

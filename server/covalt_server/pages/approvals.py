@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, get_args
 from flask import Blueprint, flash, render_template, request
 
 from covalt_git.calls.approvals import ApprovalRenewedError
-from covalt_git.errors import UnknownNameError
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.calls import ApprovalState, main_argument
 from covalt_git.operations import scripts
 from covalt_git.operations.calls import approvals
 from covalt_git.operations.calls.script_calls import AllowedNext
-from covalt_git.operations.chats import branches
+from covalt_git.operations.chats import branches, conversation
 from covalt_git.operations.results import CallLine
 from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
@@ -22,6 +22,8 @@ from covalt_server.request_context import ask, context
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
+
+    from covalt_git.operations.chats.conversation import TurnMessage
 
 pages = Blueprint("approvals", __name__)
 
@@ -40,6 +42,7 @@ def approval_list() -> str:
         approvals=approval_rows,
         state=state,
         states=STATES,
+        lines={row.execution_id: _line(row) for row in approval_rows},
     )
 
 
@@ -55,21 +58,43 @@ def approval(execution_id: str) -> str:
     return render_template(
         "approval.html",
         approval=detail,
-        line=CallLine(
-            id=detail.call_id,
-            tool_id=detail.tool_id,
-            object=main_argument(detail.tool_id, detail.args),
-            status="pending",
-            error=None,
-            started_at=detail.created_at,
-            run_started_at=None,
-            finished_at=None,
-            renderer=None,
-        ),
+        line=_line(detail),
+        earlier=None if detail.message else _message_before(detail),
         script=script,
         waiting_line=detail.script_line,
         lines=[] if script is None else source_lines(script),
     )
+
+
+def _line(approval: approvals.ApprovalRow) -> CallLine:
+    return CallLine(
+        id=approval.call_id,
+        tool_id=approval.tool_id,
+        object=main_argument(approval.tool_id, approval.args),
+        status="pending",
+        error=None,
+        started_at=approval.created_at,
+        run_started_at=None,
+        finished_at=None,
+        renderer=None,
+    )
+
+
+def _message_before(detail: approvals.ApprovalDetail) -> TurnMessage | None:
+    """Return the last message before the call on its branch: clients of MCP do not name the one that led to it."""
+    with suppress(CovaltError):
+        page = ask(conversation.read_conversation, chat_id=detail.chat_id, branch=detail.branch)
+        return next(
+            (
+                turn.message
+                for turn in reversed(page.turns)
+                if turn.message
+                and turn.message.text
+                and turn.message.created_at <= detail.created_at
+            ),
+            None,
+        )
+    return None
 
 
 @pages.post("/approvals/<execution_id>/approve")

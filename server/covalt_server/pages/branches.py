@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flask import Blueprint, flash, make_response, render_template, request
 
 from covalt_git.errors import CovaltError
+from covalt_git.merging.merge_conflicts import NotMergeableError
 from covalt_git.operations.chats import (
     branches,
     call_undos,
@@ -43,6 +44,10 @@ CHOICE = "choice:"
 
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _MARKER = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
+_HUNK = re.compile(
+    r"^<{7} [^\n]*\n(?P<ours>.*?)^={7}\r?\n(?P<theirs>.*?)^>{7} [^\n]*(?:\n|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 class Chosen(NamedTuple):
@@ -169,6 +174,7 @@ def merge(chat_id: str) -> Response | str:
         for path, choice in choices.items():
             if choice.decision == "content":
                 choices[path] = _with_breaks(choice, path, planned(path).conflicts)
+        _check_hunks(choices, planned().conflicts)
         decisions = [{"path": path} | choice.resolution() for path, choice in choices.items()]
         outcome = ask(merges.merge_branch, **fields, resolutions=decisions)
     except CovaltError as error:
@@ -213,6 +219,7 @@ def undo_call(chat_id: str, call_id: str) -> Response | str:
         for path, choice in choices.items():
             if choice.decision == "content":
                 choices[path] = _with_breaks(choice, path, planned(path).conflicts)
+        _check_hunks(choices, planned().conflicts)
         decisions = [{"path": path} | choice.resolution() for path, choice in choices.items()]
         outcome = _undo_call(
             chat_id, call_id, branch, resolutions=decisions, dry_run=step == "show"
@@ -251,6 +258,8 @@ def resolve(chat_id: str) -> Response | str:
         if choices[path].decision == "content":
             listing = ask(merges.list_conflicts, chat_id=chat_id, text_of=path)
             choices[path] = _with_breaks(choices[path], path, listing.conflicts)
+        if choices[path].decision == "hunks":
+            _check_hunks(choices, ask(merges.list_conflicts, chat_id=chat_id).conflicts)
         outcome = ask(
             merges.resolve_conflict, chat_id=chat_id, path=path, **choices[path].resolution()
         )
@@ -292,7 +301,54 @@ def _editing(
             http_status=409,
         )
     choice = choices.get(path) or _chosen(path, "")
+    conflict = next(one for one in listing.conflicts if path in {one.path, one.saved_as})
+    if conflict.hunks is not None:
+        text = _with_decisions(text, choice.hunks, len(conflict.hunks.hunks))
     return choices | {path: choice._replace(decision="content", content=text)}
+
+
+def _with_decisions(text: str, decisions: dict[int, str], count: int) -> str:
+    """Return a text with the decided hunks, of ``count`` hunks, in place of their conflict markers.
+
+    A conflict can have several parts between markers, because equal lines of both sides are outside of them.  So only a
+    text with one part for each hunk is changed.
+    """
+    if len(_HUNK.findall(text)) != count:
+        return text
+    numbers = iter(range(1, count + 1))
+
+    def decided(part: re.Match[str]) -> str:
+        ours, theirs = part["ours"], part["theirs"]
+        texts = {"ours": ours, "theirs": theirs, "both": ours + theirs}
+        return texts.get(decisions.get(next(numbers), ""), part[0])
+
+    return _HUNK.sub(decided, text)
+
+
+def _check_hunks(
+    choices: dict[str, Chosen], conflicts: Sequence[Conflict | WaitingConflict]
+) -> None:
+    """Check that each hunk of a file that is decided by hunks has a choice.
+
+    Raises:
+        NotMergeableError: with those of the first file that have none.
+    """
+    for conflict in conflicts:
+        choice = choices.get(conflict.path) or choices.get(conflict.saved_as or "")
+        if conflict.hunks is None or choice is None or choice.decision != "hunks":
+            continue
+        missing = [
+            str(number)
+            for number in range(1, len(conflict.hunks.hunks) + 1)
+            if number not in choice.hunks
+        ]
+        if missing:
+            which = "hunk" if len(missing) == 1 else "hunks"
+            raise NotMergeableError(
+                f"{which} {', '.join(missing)} of {conflict.path!r} {'has' if len(missing) == 1 else 'have'} no choice",
+                hint="choose the lines of one version or of both, or a choice for the whole file",
+                http_status=400,
+            )
 
 
 def _with_breaks(

@@ -9,6 +9,7 @@ from flask import Blueprint, render_template, request, url_for
 
 from covalt_git.conversations.commit_names import SHOWN_DIGITS
 from covalt_git.conversations.history import layout
+from covalt_git.errors import CovaltError
 from covalt_git.index.history import HistoryNode
 from covalt_git.operations.chats import (
     branches,
@@ -201,6 +202,10 @@ def _number(text: str) -> int:
     return int(text) if _NUMBER.fullmatch(text) else 0
 
 
+_MOST_COUNTED = 1 << 20
+"""Bytes of a file whose lines are counted for a page."""
+
+
 def patches(
     chat_id: str, new: str, *, most: int = MOST_PATCH_LINES, rest: str = ""
 ) -> DiffRenderer:
@@ -211,8 +216,18 @@ def patches(
             "chats.hidden_lines", chat_id=chat_id, new=new, path=path, way=way, **gap._asdict()
         )
 
+    def length_of(path: str) -> int | None:
+        try:
+            file = ask(workspace_files.get_workspace_file, chat_id=chat_id, path=path, manifest=new)
+        except CovaltError:  # the role may not read it, or it is a link
+            return None
+        with file.stream:
+            if file.size > _MOST_COUNTED:
+                return None
+            return len(file.stream.read().removesuffix(b"\n").split(b"\n"))
+
     is_split = request.args.get("view") == "split"
-    return DiffRenderer(most, rest, is_split=is_split, hidden_url=hidden_url)
+    return DiffRenderer(most, rest, is_split, hidden_url, length_of)
 
 
 def diff_of(chat_id: str, old: str, new: str) -> WorkspaceDiff:

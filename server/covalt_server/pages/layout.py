@@ -33,6 +33,7 @@ NAVIGATION = (
 _AREAS = {
     **dict.fromkeys(("branches", "calls", "conversation", "preview", "workspace"), "chats"),
     "imports": "toolsets",
+    "new_toolset": "toolsets",
     "policy": "tools",
     "registered_tools": "toolsets",
     "sources": "toolsets",
@@ -83,6 +84,7 @@ def escape_hidden(app: Flask) -> None:
     app.add_template_filter(results.as_arguments, "arguments")
     app.add_template_filter(results.as_short_arguments, "short_arguments")
     app.add_template_filter(_sentence, "sentence")
+    app.add_template_filter(_why_asked, "why_asked")
     app.add_template_filter(_lines, "lines")
     app.jinja_env.finalize = displayed
 
@@ -103,6 +105,20 @@ def _is_html(value: object) -> bool:
 def _sentence(text: str) -> str:
     """Return a text with its first letter capitalized, unless it begins with an id or a path."""
     return text[:1].upper() + text[1:] if _WORD.match(text) else text
+
+
+_WHY_ASKED = {
+    "its decorator requires it": "the author of the tool requires approval of each call",
+    "the toolset requires it": "the author of the toolset requires approval of each call",
+    "the toolset's override requires it": "an override of this project requires approval of each call",
+    "this project's state requires it": "a setting of this project requires approval of each call",
+    "destructive": "the tool can delete or overwrite",
+}
+"""Reasons of records in words for a reviewer, who does not know what a decorator is."""
+
+
+def _why_asked(reasons: Sequence[str]) -> str:
+    return ", ".join(_WHY_ASKED.get(reason, reason) for reason in reasons)
 
 
 def _prose(value: object) -> Markup:

@@ -99,6 +99,8 @@ def page(chat_id: str, path: str) -> str:
     chat = request_context.context().chat(chat_id)
     branch, head = chat.active_branch(), chat.head()
     at = request.args.get("at") or ""
+    if at in chat.branch_names():
+        branch, head = at, chat.branch(at).manifest_id
     manifest_id = request_context.context().commit_id(chat, at or "HEAD")
     if manifest_id is None or _entry_mode(chat, manifest_id, path) in {None, LINK}:
         listed = f"covalt-git chat files {chat_id}"
@@ -138,7 +140,7 @@ def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
     at = request.args.get("at") or ""
     manifest_id = context.commit_id(chat, at) if at else head
     assert manifest_id is not None
-    path = _page_of(chat, manifest_id, changes)
+    path = _page_of(chat, manifest_id, changes) or _earlier_page(chat, manifest_id)
     if path is None and not changes:
         return None
     commits = [
@@ -181,7 +183,7 @@ def shared_page(chat_id: str, sides: Sequence[tuple[str, str | None]]) -> str | 
     for branch, head in sides:
         path = _page_of(
             chat, heads[0], tuple(_changes(chat, _commits_of(chat, branch, head), head))
-        )
+        ) or _earlier_page(chat, heads[0])
         if path and all(_entry_mode(chat, commit, path) not in {None, LINK} for commit in heads):
             return path
     return None
@@ -197,6 +199,25 @@ def _page_of(chat: ChatStore, manifest_id: str, changes: Sequence[ChangedFile]) 
     for path in (request.args.get("preview"), INDEX, index, last):
         if path and _entry_mode(chat, manifest_id, path) not in {None, LINK}:
             return path
+    return None
+
+
+def _earlier_page(chat: ChatStore, manifest_id: str) -> str | None:
+    """Return the web page that the history of a commit changed last: a new branch has changed none itself."""
+    index = request_context.context().chat_index()
+    page = index.manifests(chat.id, head=manifest_id, limit=_MOST_COMMITS, first_parents=True)
+    for row in page.rows:
+        if not row.changed_files or row.changed_files > _BULK or not _is_visible(row):
+            continue
+        parent = row.parents[0] if row.parents else None
+        paths = [
+            change.path
+            for change in chat.tree_changes(chat.state(parent).tree, row.tree_id)
+            if is_web_page(change.path)
+            and _entry_mode(chat, manifest_id, change.path) not in {None, LINK}
+        ]
+        if paths:
+            return min(paths, key=lambda path: (not path.endswith(f"/{INDEX}"), path))
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections import Counter
 from contextlib import suppress
@@ -12,21 +13,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from flask import Blueprint, jsonify, render_template, request
 from markupsafe import Markup
 
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
 from covalt_git.json_values.difference import same
 from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.operations import tools
 from covalt_git.operations.calls import calls
-from covalt_git.operations.chats import chats
+from covalt_git.operations.chats import chats, workspace_edits
+from covalt_git.operations.registry import RequestFile
 from covalt_git.text.display import shorten
 from covalt_git.text.line_diff import unified
+from covalt_git.workspaces import trees
 from covalt_server import request_context
 from covalt_server.api import streams
 from covalt_server.forms import form as form_values
 from covalt_server.forms.fields import is_path_name, offering
-from covalt_server.pages import elicitation
+from covalt_server.pages import elicitation, layout
 from covalt_server.pages.calls import place_of
 from covalt_server.render import differences
 from covalt_server.render.call_texts import call_texts
@@ -34,6 +37,8 @@ from covalt_server.render.results import as_code, shown
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from werkzeug.datastructures import MultiDict
     from werkzeug.wrappers import Response
 
@@ -120,6 +125,8 @@ def call(tool_id: str) -> Response | str:
         tool_detail.input_schema, request.form, examples=tool_detail.examples
     )
     chat_id = request.form.get("chat", NEW_CHAT)
+    if "_files" in request.form:
+        return _add_files(tool_detail)
     if form.wants == "check":
         texts = {text.id: text.text for text in _texts(tool_detail, form, chat_id)}
         return jsonify(form.answer() | {"texts": texts})
@@ -239,6 +246,8 @@ def _texts(tool_detail: ToolDetail, form: Submitted, chat_id: str) -> tuple[Call
     args = form.value
     if args is None and not form.problems:
         args = form_values.defaults(tool_detail.input_schema)
+    if args is None and request.method == "GET":
+        args = {}  # the call without its arguments; form.js adds those that the user types
     if not isinstance(args, dict):
         return ()
     return call_texts(tool_detail.tool_id, chat_id, args, request.host_url)
@@ -261,6 +270,52 @@ def _with_offers(form: Submitted, tool_detail: ToolDetail, chat_id: str) -> Subm
         paths = [readable(path) for path in islice(chat.files(chat.head()), MOST_OFFERED)]
         return replace(form, fields=offering(form.fields, paths))
     return form
+
+
+class LackingFiles(NamedTuple):
+    """The files that the example in the form needs and the chat does not have; ``number`` is that of the example."""
+
+    number: int
+    paths: tuple[str, ...]
+
+
+def _lacking_files(tool_detail: ToolDetail, form: Submitted, chat_id: str) -> LackingFiles | None:
+    number = next((at for at, option in enumerate(form.examples) if option.chosen), None)
+    if number is None or not request_context.context().may_do("workspace:write_file"):
+        return None
+    paths = tuple(_missing(chat_id, tool_detail.examples[number].files))
+    return LackingFiles(number, paths) if paths else None
+
+
+def _missing(chat_id: str, paths: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that a chat does not have; a new chat has none."""
+    if chat_id == NEW_CHAT:
+        yield from paths
+        return
+    chat = request_context.context().chat(chat_id)
+    tree = chat.state(chat.head()).tree
+    yield from (path for path in paths if trees.find_entry(chat.store, tree, path) is None)
+
+
+def _add_files(tool_detail: ToolDetail) -> Response:
+    """Put the files of an example into the chat of the form, those that it lacks, and show the example."""
+    number, chat_id = request.form.get("_files", -1, type=int), request.form.get("chat", NEW_CHAT)
+    if not 0 <= number < len(tool_detail.examples):
+        raise UnknownNameError(
+            "example", str(number), (), list_with=f"covalt-git tool show {tool_detail.tool_id}"
+        )
+    files = tool_detail.examples[number].files
+    if chat_id == NEW_CHAT:
+        chat_id = ask(chats.create_chat, title=tool_detail.name).id
+    for path in [*_missing(chat_id, files)]:
+        folder, _, name = path.rpartition("/")
+        content = RequestFile(name, io.BytesIO(files[path].encode()))
+        ask(workspace_edits.upload_files, chat_id=chat_id, folder=folder, files=(content,))
+    count = f"{len(files)} files" if len(files) > 1 else next(iter(files))
+    message = f"Put {count} of the example into the chat."
+    return layout.back(
+        "tools.tool", message, tool_id=tool_detail.tool_id, chat=chat_id, example=number
+    )
 
 
 def _opened(tool_detail: ToolDetail, linked: Any) -> Submitted:
@@ -288,7 +343,7 @@ def _page(
     chat_rows = ask(chats.list_chats).chats
     chosen = _find_chat(chat_id)
     if chosen is None and chat_id != NEW_CHAT and chat_rows:
-        chosen = chat_rows[0].id
+        chosen = max(chat_rows, key=lambda row: row.active_at).id
     chosen = chosen or NEW_CHAT
     runs: tuple[CallRow, ...] = ()
     if chosen and tool_detail.recorded:
@@ -299,10 +354,12 @@ def _page(
     rendered = None
     if run is not None:
         rendered = shown(request_context.context().chat(run.chat_id), run, place_of(run))
+    form = _with_offers(form, tool_detail, chosen)
     return render_template(
         "tool.html",
         tool=tool_detail,
-        form=_with_offers(form, tool_detail, chosen),
+        form=form,
+        lacking=_lacking_files(tool_detail, form, chosen),
         run=run,
         shown=rendered,
         runs=runs,

@@ -14,6 +14,7 @@ from covalt_git.operations import toolset_files
 from covalt_git.problems import codes
 from covalt_git.render.inject_data import inject
 from covalt_git.toolsets import file_changes
+from covalt_server import request_context
 from covalt_server.pages import layout
 from covalt_server.render import code, differences
 from covalt_server.render.artifacts import ARTIFACT_HEADERS, HEIGHT_SCRIPT
@@ -64,7 +65,10 @@ def problem_notes(
         is_misspelt = problem.code == codes.UNKNOWN_KEY
         acts = Markup().join(
             _ACT.format(page, label)
-            for page, label in ((fix_page if is_misspelt else "", "Fix..."), (edit_page, "Edit"))
+            for page, label in (
+                (fix_page if is_misspelt else "", "Fix..."),
+                (f"{edit_page}?line={problem.line}" if edit_page else "", "Edit"),
+            )
             if page
         )
         links = _ACTS.format(acts) if acts else ""
@@ -215,14 +219,27 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
         language=code.language_of(draft.text, path=file.path),
         examples=[(_value_of(entry), entry) for entry in examples],
         example=request.form.get("example", _value_of(examples[0]) if examples else ""),
+        problems=_problems_of(file),
+        line_of=lambda problem: url_for(
+            "toolset_files.edit", toolset_id=file.toolset_id, path=file.path, line=problem.line
+        ),
+        line=request.args.get("line", 0, type=int),
         is_page=file.kind == "artifact" and file.path.lower().endswith((".html", ".htm")),
     )
+
+
+def _problems_of(file: ToolsetFileText) -> list[Problem]:
+    toolset = request_context.context().catalog.find_toolset(file.toolset_id)
+    name = f"toolsets/{toolset.id}/{file.path}"
+    return [problem for problem in toolset.problems if problem.path == name]
 
 
 def _saved(word: str, change: ToolsetFileChange) -> Response:
     count = sum(problem.severity == "error" for problem in change.problems)
     problems = f" {count} {'problem is' if count == 1 else 'problems are'} left." if count else ""
-    undo = f" To undo it: {change.undo}" if change.undo else ""
+    if not change.problems:
+        problems = " No problem is left."
+    undo = f" To undo it: {change.undo}" if change.undo else " To undo it, edit the file again."
     return layout.back(
         "toolsets.source",
         f"{word}{problems}{undo}",

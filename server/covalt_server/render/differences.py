@@ -62,6 +62,7 @@ _HIDDEN = Markup(
     '<a href="{0}" hx-get="{0}" hx-target="closest .line" hx-swap="outerHTML">{1}</a> '
 )
 _HIDDEN_PAGE = Markup('<a href="{}">{}</a> ')
+_BLANK_HEADER = '<span class="line hunk"> \n</span>'
 _BLANK = '<span class="line blank"> \n</span>'
 _SIGNS: dict[Kind, str] = {"add": "+", "del": "\N{MINUS SIGN}"}
 
@@ -96,12 +97,14 @@ class DiffRenderer:
         rest: the URL of a page with more lines.
         is_split: whether the versions are side by side.
         hidden_url: returns the URL that shows lines of a gap in the file at a path; None: there are no links.
+        length_of: returns the number of lines of the file at a path; None if that is not known.
     """
 
     most: int = MOST_PATCH_LINES
     rest: str = ""
     is_split: bool = False
     hidden_url: Callable[[str, Gap, Way], str] | None = None
+    length_of: Callable[[str], int | None] = lambda _: None
     _words: int = MOST_WORDS
 
     def __call__(self, patch: str) -> Markup:
@@ -154,6 +157,11 @@ class DiffRenderer:
     def _listing(self, file: PatchedFile, lines: list[PatchLine], *, is_complete: bool) -> Markup:
         is_changed = not {"added", "deleted"} & {*file.what}
         gaps = _gaps(lines, is_complete=is_complete) if is_changed and self.hidden_url else {}
+        # The patch does not say whether lines follow its last hunk.
+        if (end := gaps.get(len(lines))) and (length := self.length_of(file.path)) is not None:
+            gaps.pop(len(lines))
+            if end.start <= length:
+                gaps[len(lines)] = end._replace(to=length)
         width = _width(lines)
         columns: tuple[list[str], ...] = ([], []) if self.is_split else ([],)
         start = 0
@@ -163,8 +171,11 @@ class DiffRenderer:
             for column, rows in zip(columns, self._columns(lines[start:at], width), strict=True):
                 column.extend(rows)
             header = self._header(file.path, line, gaps.get(at))
-            for column in columns if header else ():
-                column.append(header)
+            for number, column in enumerate(columns if header else ()):
+                # The links are in one column only; the other one has a row of the same height.
+                column.append(
+                    header if not number else self._header("", line, None) or _BLANK_HEADER
+                )
             start = at + 1
         blocks = Markup().join(
             _BLOCK.format(Markup("".join(column)))  # noqa: S704 - of escaped lines

@@ -155,7 +155,9 @@ def _arguments(value: Any) -> Markup:
         if others:
             parts += _exact_json(_json_text(others))
             others = {}
-        parts += _TEXT.format(_name(name), code.exact_text(argument), _line_end(argument))
+        # A line break at the end of a command changes nothing; that of a file is part of it.
+        note = Markup() if name in _COMMANDS else _line_end(argument)
+        parts += _TEXT.format(_name(name), code.exact_text(argument), note)
     return parts + _exact_json(_json_text(others)) if others or not parts else parts
 
 
@@ -183,7 +185,11 @@ def _line_end(text: str) -> Markup:
     ended, several = text.endswith("\n"), "\n" in text.removesuffix("\n")
     if ended == several:
         return Markup()
-    note = "It ends with a line break." if ended else "It does not end with a line break."
+    note = (
+        "The text ends with a line break."
+        if ended
+        else "The last line has no line break at its end."
+    )
     return Markup('<p class="muted">{}</p>').format(note)
 
 

@@ -52,6 +52,7 @@ function open(field, { EditorState, EditorView, basics }) {
   });
   label?.addEventListener("click", () => view.focus());
 
+  if (field.dataset.line) goTo(view, EditorView, Number(field.dataset.line));
   field.hidden = true;
   field.required = false; // the browser cannot focus a hidden field; the server checks it
   if (following) {
@@ -64,6 +65,15 @@ function open(field, { EditorState, EditorView, basics }) {
     field.after(place);
   }
   note(field);
+}
+
+// Puts the cursor at the start of a line, after the editor is in the page.
+function goTo(view, EditorView, number) {
+  const { from } = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));
+  queueMicrotask(() => {
+    view.dispatch({ selection: { anchor: from }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
+    view.focus();
+  });
 }
 
 // Returns the HTML preview of the text; if a request fails, the previous preview stays.

@@ -20,7 +20,9 @@ const rows = () => [...document.querySelectorAll(ROWS)].filter((row) => target(r
 function move(step) {
   const every = rows();
   const at = every.findIndex((row) => row.contains(document.activeElement));
-  const row = every[at < 0 ? 0 : Math.min(Math.max(at + step, 0), every.length - 1)];
+  // Without a row that has the focus, the first one in view: a conversation opens at its end.
+  const next = at < 0 ? every.findIndex((one) => one.getBoundingClientRect().bottom > 0) : at + step;
+  const row = every.at(at < 0 && next < 0 ? -1 : Math.min(Math.max(next, 0), every.length - 1));
   if (!row) return;
   target(row).focus({ focusVisible: true });
   row.scrollIntoView({ block: "nearest" });
