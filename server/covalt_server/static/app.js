@@ -12,6 +12,13 @@ if (globalThis.htmx) {
   added.observe(document.querySelector("main"), { childList: true, subtree: true });
 }
 
+// A link to hidden lines is replaced by them: the listing keeps the focus.
+let listing = null;
+document.addEventListener("click", ({ target }) => { listing = target.closest?.(".code .hunk a")?.closest(".code") ?? null; });
+document.addEventListener("htmx:after:swap", () => {
+  if (document.activeElement === document.body) listing?.focus({ preventScroll: true });
+});
+
 // The button next to a command copies it; the clipboard API needs https or localhost.
 for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) button.hidden = false;
 
