@@ -7,6 +7,7 @@ or remove a toolset touch nothing else.  ``walk.yaml`` has the commands; a new o
 test until it has a line there.
 """
 
+import io
 import re
 import shlex
 import stat
@@ -186,6 +187,8 @@ def test_every_command_keeps_hand_written_files_and_the_keys_of_its_json(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(root)
+    # The value that `secret set` reads.
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a-long-value")))
     answers: dict[str, str] = {}
     keys = {f"doctor:.probes[].{field}" for field in Finding._fields}
     before = hand_written(root)

@@ -176,6 +176,10 @@ def test_hunks_are_decided_one_by_one_or_the_result_is_edited(
     ]
     assert kept == ["ours"]
 
+    decided = visitor.send(opened, edit="app.txt", **{"hunk:2:app.txt": "ours"})
+    text = decided.form("/chats/c1/merge").fields["content:app.txt"][0]
+    assert ("idea 2" in text, "idea 12" in text) == (True, False)
+
     edit = visitor.send(opened, edit="app.txt").form("/chats/c1/merge")
     marked = edit.fields["content:app.txt"][0]
     assert visitor.send(edit).status == 400  # the markers are still there
@@ -314,6 +318,13 @@ def test_one_line_of_a_call_is_removed_by_editing_the_result_of_its_undo(
     assert "<<<<<<<" not in page.text
     assert "Later changes are kept." not in page.text
     assert "Use the whole file from before the call, without later changes" in page.text
+
+    # "Decide about each hunk" is chosen, so that a choice of lines is all that a browser needs.
+    form = page.form(address)
+    refused = visitor.send(form, "Show the result")
+    assert (refused.status, "hunk 1 of 'notes.txt' has no choice" in refused.text) == (400, True)
+    chosen = visitor.send(form, "Show the result", **{"hunk:1:notes.txt": "ours"})
+    assert "These choices keep all later lines" in chosen.text
 
     page = visitor.send(page.form(address), edit="notes.txt")
     assert visitor.send(page.form(address), "Show the result").status == 400  # with markers

@@ -126,6 +126,18 @@ def test_a_phone_opens_and_closes_the_preview_by_links(page: Page, served: Live,
     page.get_by_role("link", name="Close").click()
     expect(page.locator("#preview")).to_be_hidden()
 
+    # After a choice too, which changes the address; and a tap on what is dark around the sheet closes it.
+    for close in (
+        lambda: page.get_by_role("link", name="Close").click(),
+        lambda: page.mouse.click(9, 9),
+    ):
+        page.goto(f"{served.url}/chats/c1?width=375#preview")
+        page.get_by_role("link", name="768 pixels").click()
+        page.get_by_role("button", name="Show").click()
+        expect(page.locator(".widths [aria-current]")).to_have_text("768 pixels")
+        close()
+        expect(page.locator("#preview")).to_be_hidden()
+
 
 def test_files_and_folders_lead_to_their_preview_without_javascript(
     visitor: Visitor, api: Api
@@ -154,6 +166,20 @@ def test_files_and_folders_lead_to_their_preview_without_javascript(
     assert visitor.open(page.link("375 pixels")).named("div")
     for missing in ("none.html", "site/index.html/", "../c2/x.html"):
         assert visitor.open(f"/chats/c1/preview/{missing}").status == 404
+
+
+def test_a_new_branch_has_the_preview_of_the_page_that_it_has(visitor: Visitor, api: Api) -> None:
+    api.write("site/index.html", "<h1>Site</h1>")
+    api.post("create_branch", chat_id="c1", name="idea")
+    api.post("switch_branch", chat_id="c1", branch="idea")
+
+    page = visitor.open("/chats/c1")
+    (frame,) = [one for one in page.named("iframe") if "title" in one]
+    assert frame["src"].endswith("/site/index.html")
+    assert page.link("Preview") == "#preview"
+    shown = visitor.open("/chats/c1/preview/site/index.html?at=main")
+    assert "Changed on main" in " ".join(shown.text.split())
+    assert "site/index.html" in [link.text for link in shown.links]
 
 
 def test_the_pane_lists_what_the_branch_has_changed(visitor: Visitor, api: Api) -> None:

@@ -130,3 +130,14 @@ def test_pets_are_created_read_updated_and_deleted_on_pages(
         assert "Bob" in called("list")
         called("delete", petId="1")
         assert "Bob" not in called("list")
+
+
+def test_a_document_gets_a_toolset_of_its_own_from_the_list(visitor: Visitor, root: Path) -> None:
+    page = visitor.open(visitor.open("/toolsets").link("Add an API document"))
+    form = page.form("/new-toolset")
+    assert "already exists" in visitor.send(form, id="data-lab").text
+    added = visitor.send(form, id="orders")
+    assert added.address == "/toolsets/orders/sources/new"
+    assert (root / "toolsets/orders/toolset.yaml").is_file()
+    assert "enabled" in visitor.open("/toolsets/orders").text
+    assert "Data Lab" in page.text

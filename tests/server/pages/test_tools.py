@@ -126,6 +126,24 @@ def test_the_chosen_example_is_marked_and_runs(visitor: Visitor, root: Path) -> 
     assert (root / "data/chats/c1/workspace/index.html").read_text() == "hi"
 
 
+def test_an_example_that_needs_a_file_offers_to_put_it_into_the_chat(
+    visitor: Visitor, root: Path
+) -> None:
+    for title in ("older", "newer"):
+        visitor.send(visitor.open("/chats").form("/chats"), title=title)
+    form = visitor.open("/tools/data-lab:select_rows").form("select_rows")
+    assert form.fields["chat"] == ["c2"]  # the chat that was active last
+    label = next(words for name, _, words in form.buttons if name == "_example")
+    chosen = visitor.send(form, label)
+    assert "needs sales.csv , which the chat does not have" in chosen.text
+
+    added = visitor.send(chosen.form("select_rows"), "Put it into the chat")
+    assert "Put sales.csv of the example into the chat" in added.text
+    assert "which the chat does not have" not in added.text
+    assert added.form("select_rows").fields["args/query/path"] == ["sales.csv"]
+    assert (root / "data/chats/c2/workspace/sales.csv").read_text().startswith("day,sold\n")
+
+
 SHOP = """\
 id: shop
 name: Shop
@@ -273,6 +291,41 @@ def test_the_program_of_a_server_has_the_name_of_its_server(
     with suppress(SystemExit):
         main(["-C", str(root), "bundle", "verify", "gear"])
     assert "accepted the program of disk: valid" in capsys.readouterr().out
+
+
+def test_the_folder_of_a_server_that_did_not_start_is_granted_on_the_page(
+    visitor: Visitor, root: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "server.py").write_text("")
+    (root / "toolsets/gear").mkdir()
+    (root / "toolsets/gear/toolset.yaml").write_text(
+        "id: gear\nname: Gear\nversion: '1'\n"
+        f"mcp_servers:\n  - {{id: disk, command: python3, args: [{folder}/server.py]}}\n"
+    )
+    Operations(root)("add_grant", toolset_id="gear", kind="server", name="disk")
+
+    failed = visitor.send(visitor.open("/toolsets/gear").form("/refresh#source-disk"))
+    assert f"The sandbox does not show {folder}/server.py" in failed.text
+    assert "\\u{a}" not in failed.source
+    # Later too: the server was asked.
+    assert "disk did not list its tools" in visitor.open("/").text
+    page = visitor.open("/toolsets/gear")
+    assert "never asked" not in page.text
+    form = next(one for one in page.forms if "folder" in one.fields and "digest" in one.fields)
+    granted = visitor.send(form)
+    assert "Granted. List its tools again." in granted.text
+    (grant,) = Operations(root)("list_grants", toolset_id="gear")["grants"]
+    assert f"'folders': ['{folder}']" in str(grant["grant"])
+
+    # A typed folder is shown with what it grants first.
+    typed = visitor.open("/toolsets/gear").form("/grants/plan")
+    planned = visitor.send(typed, folder=str(tmp_path))
+    review = next(one for one in planned.forms if one.fields.get("folder") == [str(tmp_path)])
+    assert review.action.endswith("/grants")
+    assert "python3" in planned.text.partition("This would be granted and trusted")[2]
+    assert visitor.send(typed, folder="/nowhere").status == 409
 
 
 def test_an_observation_shows_what_a_server_lacks_and_grants_nothing(

@@ -68,6 +68,17 @@ def test_generated_and_long_files_are_folded() -> None:
     assert why_folded("a.py", differences.MOST_OPEN_LINES + 1) == "long"
 
 
+def test_no_link_leads_to_lines_after_the_end_of_the_file() -> None:
+    lines = "".join(f" {number}\n" for number in (2, 3, 4))
+    patch = f"--- a/x\n+++ b/x\n@@ -1,4 +1,4 @@\n-1\n+one\n{lines}"
+    for view in (False, True):
+        for length, links in ((4, 0), (5, 1), (None, 1)):
+            page = DiffRenderer(
+                is_split=view, hidden_url=lambda *_: "#", length_of=lambda _, length=length: length
+            )
+            assert page(patch).count('href="#"') == links, (view, length)
+
+
 @given(st.data())
 @settings(max_examples=examples(50))
 def test_hidden_lines_complete_a_patch_to_the_whole_file(data: st.DataObject) -> None:
