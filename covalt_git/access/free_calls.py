@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from covalt_git.models.rules import PolicyRule
     from covalt_git.models.tool import Tool
 
-_OPEN = {"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"}
-"""Keys of a schema that can permit further arguments."""
+_PLAIN = {"type", "properties", "required", "additionalProperties", "title", "description"}
+"""Keys of a schema that has no other arguments than its properties, if it is closed."""
 
 EVERY_CALL = ""
 """The condition of a waiver of all calls, and of a default that does not ask."""
@@ -70,7 +70,7 @@ def free_calls(
 def _has_arguments(tool: Tool, names: Iterable[str]) -> bool:
     """Return whether a call of a tool can have all these arguments; true if its schema does not say that it cannot."""
     schema = tool.input_schema
-    is_closed = schema.get("additionalProperties") is False and not _OPEN & schema.keys()
+    is_closed = schema.get("additionalProperties") is False and schema.keys() <= _PLAIN
     properties = schema.get("properties")
     return not is_closed or not isinstance(properties, dict) or {*names} <= properties.keys()
 

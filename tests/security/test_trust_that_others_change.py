@@ -298,8 +298,9 @@ def test_the_question_shows_calls_that_change_something_on_lines_of_their_own(ro
 
     names = ", ".join(f"t{n:02}" for n in range(30))
     assert row["lines"] == [
-        'ev may call without approval: wipe except when {"a":"b"}',
-        f'ev may call without approval: {names} except when {{"a":"b"}}',
+        # Without the rule, which is about an argument that these tools do not have.
+        "ev may call without approval: wipe",
+        f"ev may call without approval: {names}",
     ]
     assert "wipe" in row["permits"]
     assert names in row["permits"]

@@ -301,7 +301,7 @@ def _editing(
             http_status=409,
         )
     choice = choices.get(path) or _chosen(path, "")
-    conflict = next(one for one in listing.conflicts if path in {one.path, one.saved_as})
+    conflict = next(row for row in listing.conflicts if path in {row.path, row.saved_as})
     if conflict.hunks is not None:
         text = _with_decisions(text, choice.hunks, len(conflict.hunks.hunks))
     return choices | {path: choice._replace(decision="content", content=text)}

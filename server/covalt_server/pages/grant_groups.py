@@ -48,7 +48,7 @@ class HostRow(NamedTuple):
     offer: toolsets.GrantOffer | None = None
 
 
-class ServerOffer(NamedTuple):
+class ProgramOffer(NamedTuple):
     """What the program of an MCP server would get, and why that may be more than it needs; the button grants it."""
 
     wanted: WantedGrant
@@ -83,7 +83,7 @@ class GrantGroup(NamedTuple):
     is_unsandboxed: bool = False
     offer: toolsets.GrantOffer | None = None
     another: toolsets.GrantOffer | None = None
-    planned: ServerOffer | None = None
+    planned: ProgramOffer | None = None
     unset: UnsetSecret | None = None
 
     @property

@@ -84,7 +84,7 @@ def escape_hidden(app: Flask) -> None:
     app.add_template_filter(results.as_arguments, "arguments")
     app.add_template_filter(results.as_short_arguments, "short_arguments")
     app.add_template_filter(_sentence, "sentence")
-    app.add_template_filter(_why_asked, "why_asked")
+    app.add_template_filter(_reason_words, "reason_words")
     app.add_template_filter(_lines, "lines")
     app.jinja_env.finalize = displayed
 
@@ -107,7 +107,7 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 
-_WHY_ASKED = {
+_REASON_WORDS = {
     "its decorator requires it": "the author of the tool requires approval of each call",
     "the toolset requires it": "the author of the toolset requires approval of each call",
     "the toolset's override requires it": "an override of this project requires approval of each call",
@@ -117,8 +117,8 @@ _WHY_ASKED = {
 """Reasons of records in words for a reviewer, who does not know what a decorator is."""
 
 
-def _why_asked(reasons: Sequence[str]) -> str:
-    return ", ".join(_WHY_ASKED.get(reason, reason) for reason in reasons)
+def _reason_words(reasons: Sequence[str]) -> str:
+    return ", ".join(_REASON_WORDS.get(reason, reason) for reason in reasons)
 
 
 def _prose(value: object) -> Markup:

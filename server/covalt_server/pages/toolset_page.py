@@ -23,7 +23,7 @@ from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
 from covalt_server import request_context
 from covalt_server.pages import layout, toolset_files
-from covalt_server.pages.grant_groups import ServerOffer, grant_groups, offer, with_offers
+from covalt_server.pages.grant_groups import ProgramOffer, grant_groups, offer, with_offers
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def toolset_page(
     may_grant = context.is_admin and detail.sound and bool(detail.files)
 
     if may_grant and planned is not None:
-        review = ServerOffer.of(toolset, planned)
+        review = ProgramOffer.of(toolset, planned)
         groups = tuple(
             group._replace(planned=review)
             if (group.kind, group.name) == (planned.kind, planned.name)
@@ -131,7 +131,7 @@ class HiddenFile(NamedTuple):
     """A file that the command of an MCP server names and the sandbox does not show, and the offer of its folder."""
 
     path: Path
-    review: ServerOffer
+    review: ProgramOffer
 
 
 def _hidden_file(toolset: Toolset, source: ToolSource) -> HiddenFile | None:
@@ -148,11 +148,11 @@ def _hidden_file(toolset: Toolset, source: ToolSource) -> HiddenFile | None:
     if hidden is None:
         return None
     path, folder = hidden
-    wanted = WantedGrant("server", server.id, folders=(str(folder),))
-    return HiddenFile(path, ServerOffer.of(toolset, wanted))
+    folder_grant = WantedGrant("server", server.id, folders=(str(folder),))
+    return HiddenFile(path, ProgramOffer.of(toolset, folder_grant))
 
 
-def _needed(toolset: Toolset, observed: observations.SourceObserved) -> ServerOffer | None:
+def _needed(toolset: Toolset, observed: observations.SourceObserved) -> ProgramOffer | None:
     """Return the offer of all that an observed server did not get and that a grant gives, without what has a warning."""
     rows = [
         need for need in observed.needs if need.command and not need.granted and not need.warning
@@ -163,7 +163,7 @@ def _needed(toolset: Toolset, observed: observations.SourceObserved) -> ServerOf
     def of_all(name: str) -> tuple[str, ...]:
         return tuple(sorted({text for row in rows for text in getattr(row, name)}))
 
-    return ServerOffer.of(
+    return ProgramOffer.of(
         toolset,
         WantedGrant(
             "server", observed.server, of_all("hosts"), of_all("folders"), of_all("secrets")

@@ -128,7 +128,8 @@ document.addEventListener("keydown", (event) => {
   const form = event.target.closest?.("form:has(textarea[data-editor=on])");
   if (!form || event.shiftKey) return;
   event.preventDefault();
-  form.requestSubmit(form.querySelector("button:not([type], [formtarget]), [type=submit]"));
+  // Only its own buttons: the editor has a form of its own for a line's number.
+  form.requestSubmit([...form.elements].find((one) => one.matches("button:not([type], [formtarget]), [type=submit]")));
 });
 
 window.addEventListener("submit", (event) => {

@@ -16,7 +16,7 @@ def test_a_reviewer_sees_the_message_the_effects_and_the_command_as_text(
     call = api.post("call_tool", chat_id="c1", **tool)
     page = visitor.open(f"/approvals/{call['execution_id']}")
 
-    assert page.title.startswith('Run command ls "a" rm -rf build')
+    assert page.title.startswith('Run command ls "a" ⏎ rm -rf build')
     assert text in page.text
     assert page.link("Message of user") == f"/chats/c1/messages/{message}"
     assert "can delete or overwrite" in page.text
@@ -110,4 +110,4 @@ def test_approvals_are_listed_in_the_same_order_as_by_the_operation(
     calls = [api.call("app-builder:run_command", command=command) for command in ("ls", "pwd")]
     pages = [f"/approvals/{call['execution_id']}" for call in calls]
     links = [link.href for link in visitor.open("/approvals").links if link.href in pages]
-    assert links == pages
+    assert [*dict.fromkeys(links)] == pages

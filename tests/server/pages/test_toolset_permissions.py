@@ -1,6 +1,5 @@
 """The permissions on the page of a toolset: what a grant still lacks, and where its menu opens."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,10 @@ from playwright.sync_api import Page
 
 from covalt_git.credentials.values import SecretStore
 from covalt_git.system.private_files import user_folder
+from covalt_git.trust import Consents
 from tests.live_server import Live
 from tests.server.visitor import Visitor
+from tests.trusting import use_config
 
 TRACKER = """\
 id: tracker
@@ -29,14 +30,13 @@ tools:
 
 
 @pytest.fixture(autouse=True)
-def tracker(root: Path) -> Iterator[None]:
-    """A toolset whose tool needs two secrets; the user's files are as before after a test."""
+def tracker(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A toolset whose tool needs two secrets, in a project that its user made, with a configuration of its own."""
+    use_config(monkeypatch, tmp_path / "config")
+    Consents.of(root).trust_new_project()
     folder = root / "toolsets/tracker"
     folder.mkdir()
     (folder / "toolset.yaml").write_text(TRACKER)
-    yield
-    for name in ("secrets.env", "trusted-folders"):
-        (user_folder() / name).unlink(missing_ok=True)
 
 
 def test_a_granted_secret_without_a_value_says_what_to_do(

@@ -71,11 +71,11 @@ def test_generated_and_long_files_are_folded() -> None:
 def test_no_link_leads_to_lines_after_the_end_of_the_file() -> None:
     lines = "".join(f" {number}\n" for number in (2, 3, 4))
     patch = f"--- a/x\n+++ b/x\n@@ -1,4 +1,4 @@\n-1\n+one\n{lines}"
+    lengths: list[tuple[int | None, int]] = [(4, 0), (5, 1), (None, 1)]
     for view in (False, True):
-        for length, links in ((4, 0), (5, 1), (None, 1)):
-            page = DiffRenderer(
-                is_split=view, hidden_url=lambda *_: "#", length_of=lambda _, length=length: length
-            )
+        for length, links in lengths:
+            page = DiffRenderer(is_split=view, hidden_url=lambda *_: "#")
+            page.length_of = {"x": length}.get
             assert page(patch).count('href="#"') == links, (view, length)
 
 
