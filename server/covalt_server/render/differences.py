@@ -159,9 +159,10 @@ class DiffRenderer:
         gaps = _gaps(lines, is_complete=is_complete) if is_changed and self.hidden_url else {}
         # The patch does not say whether lines follow its last hunk.
         if (end := gaps.get(len(lines))) and (length := self.length_of(file.path)) is not None:
-            gaps.pop(len(lines))
-            if end.start <= length:
-                gaps[len(lines)] = end._replace(to=length)
+            if end.start > length:
+                gaps.pop(len(lines))
+            elif length - end.start < MORE_LINES:
+                gaps[len(lines)] = end._replace(to=length)  # its link says how many there are
         width = _width(lines)
         columns: tuple[list[str], ...] = ([], []) if self.is_split else ([],)
         start = 0
