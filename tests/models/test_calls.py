@@ -15,7 +15,7 @@ from covalt_git.models.calls import main_argument
         ({"content": "<h1>", "path": "a.html"}, "a.html"),
         ({"url": "https://a.example/", "command": "ls"}, "ls"),
         ({"name": "Ann", "other": "x"}, "Ann"),
-        ({"path": ["a"], "text": "two\n  lines"}, "two lines"),
+        ({"path": ["a"], "text": "two\n  lines"}, "two ⏎ lines"),
         ({"path": "", "text": "x" * 201, "title": "short"}, "short"),
         ({"query": {"filters": [], "output": "b.csv", "path": "a.csv"}}, "a.csv"),
         ({"a": {"b": {"path": "too deep"}}}, ""),
