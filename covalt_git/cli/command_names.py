@@ -46,7 +46,7 @@ GROUP_COMMANDS: Final = {
     "role": "list",
     "policy": "explain test who",
     "audit": "export verify",
-    "secret": "allow check forbid list",
+    "secret": "allow check forbid list set",
     "auth": "list login logout",
     "authority": "diff show",
     "chat branch": "delete list new rename",

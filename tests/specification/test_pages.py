@@ -75,7 +75,7 @@ def test_files_are_a_tree_that_marks_the_last_changes(visitor: Visitor, api: Api
     assert "added" in part(page.source, ">new.md</a>", "</li>")
     assert "added" in part(page.source, ">mine.txt</a>", "</li>")
     assert "added" not in part(page.source, ">old.md</a>", "</li>")
-    commit = visitor.open(page.link("added"))
+    commit = visitor.open(page.link("added by the last call"))
     assert "docs/new.md" in commit.text
     api.write("other.md", "other")
     assert "added" not in part(visitor.open("/chats/c1/files").source, ">new.md</a>", "</li>")
