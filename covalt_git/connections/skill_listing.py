@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 from pydantic import Field
 
-from covalt_git.models.sources.skill_entry import EXTENSION, BadSkillError, parsed_entry
+from covalt_git.models.sources.skill_entry import EXTENSION, BadSkillError, compared_uri, parsed_entry
 from covalt_git.models.sources.tool_lock import BadDefinitionError, locked_offer
 from covalt_git.text import display
 
@@ -48,10 +48,11 @@ async def listed_skills(client: Client, most_pages: int) -> tuple[list[JsonObjec
             except (BadSkillError, BadDefinitionError) as error:
                 notes.append(f"the skill {uri} is not listed: {error.message}")
             else:
-                if fields["uri"] in uris:
+                # Two folders with one spelling would be one folder of the reviewer.
+                if (spelling := compared_uri(fields["uri"])) in uris:
                     notes.append(f"the skill {uri} is not listed again: its URI is listed twice")
                     continue
-                uris.add(fields["uri"])
+                uris.add(spelling)
                 entries.append(fields)
         cursor = page.next_cursor
         if cursor is None:

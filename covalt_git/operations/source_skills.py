@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote
 
 from pydantic import Field
 
@@ -83,7 +82,7 @@ class _Listed(NamedTuple):
 
     def files(self) -> dict[str, SkillFile]:
         """Return the files by their paths below the folder of the skill."""
-        return _paths(self.entry)
+        return self.entry.paths
 
 
 @operation(errors=(404,), admin="see sources")
@@ -178,15 +177,11 @@ def _accepted_text(source: refresh.ToolSource, key: str, path: str, digest: str)
     ):
         return None
     try:
-        file = _paths(parsed_entry(replaced.listed)).get(path)
+        file = parsed_entry(replaced.listed).paths.get(path)
     except BadSkillError:
         return None
     content = None if file is None or file.digest == digest else skill_cache.stored(file.digest)
     return None if content is None else _text(content)
-
-
-def _paths(entry: SkillEntry) -> dict[str, SkillFile]:
-    return {unquote(file.uri.removeprefix(f"{entry.root}/")): file for file in entry.files}
 
 
 def _text(content: bytes) -> str | None:

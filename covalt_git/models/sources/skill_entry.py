@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from covalt_git.errors import CovaltError
+from covalt_git.text import display
+from covalt_git.text.normal_form import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +42,9 @@ _URI = re.compile(
 )
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _NEVER_IN_A_SEGMENT = re.compile(r"[\x00-\x1f\x7f/\\]")
+
+# Letters, digits, `-`, `.`, `_` and `~`: programs decode them before they compare URIs (RFC 3986, section 6.2.2.2).
+_ESCAPED_UNRESERVED = re.compile(r"%(?:2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)", re.I)
 
 
 class BadSkillError(CovaltError):
@@ -78,6 +83,11 @@ class SkillEntry(NamedTuple):
         """The entry as the extension has it."""
         files = [file._asdict() for file in self.files]
         return {"uri": self.uri, "frontmatter": self.frontmatter, "resources": files}
+
+    @property
+    def paths(self) -> dict[str, SkillFile]:
+        """The files by their decoded paths below the folder of the skill."""
+        return {unquote(file.uri.removeprefix(f"{self.root}/")): file for file in self.files}
 
     def file(self, uri: str) -> SkillFile | None:
         """Return the file with a URI; None if the skill does not have it."""
@@ -118,13 +128,19 @@ def parsed_entry(listed: JsonObject) -> SkillEntry:
         raise BadSkillError("it must list its files")
     entry = SkillEntry(uri, frontmatter, tuple(map(_parsed_file, resources)))
     uris = [file.uri for file in entry.files]
-    if uris.count(uri) != 1 or len({*uris}) != len(uris):
-        raise BadSkillError(f"it must list {SKILL} and each other file once")
+    if uris.count(uri) != 1 or len({*map(compared_uri, uris)}) != len(uris):
+        # Otherwise the reviewer could read another file than the model.
+        raise BadSkillError(f"it must list {SKILL} and each other file once, also for programs that ignore case")
     if not all(file.startswith(f"{entry.root}/") for file in uris):
         raise BadSkillError("it lists a file outside of its folder")
     if too_much := excess(file.size for file in entry.files):
         raise BadSkillError(too_much)
     return entry
+
+
+def compared_uri(uri: str) -> str:
+    """Return a text that is equal for URIs which a file system may take for one file."""
+    return normalized("NFKC", normalized("NFKC", unquote(uri)).casefold())
 
 
 def served_uri(namespace: str, uri: str) -> str:
@@ -147,12 +163,15 @@ def _parsed_file(listed: object) -> SkillFile:
 
 
 def _path_of(uri: str) -> str | None:
-    """Return the path of a URI that all parsers read alike; None of any other."""
+    """Return the path of a URI that all parsers read alike, and whose characters are visible; None of any other."""
     parts = _URI.fullmatch(uri) if len(uri) <= _MOST_URI else None
-    if parts is None:
+    if parts is None or _ESCAPED_UNRESERVED.search(uri):
         return None
     for segment in parts["path"].split("/"):
-        text = unquote(segment)
-        if text in {".", ".."} or _NEVER_IN_A_SEGMENT.search(text):
+        try:
+            text = unquote(segment, errors="strict")
+        except UnicodeDecodeError:
+            return None
+        if text in {".", ".."} or _NEVER_IN_A_SEGMENT.search(text) or not display.is_shown(text):
             return None
     return parts["path"]
