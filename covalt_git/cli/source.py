@@ -29,7 +29,7 @@ from covalt_git.cli.sources.printing import (
     print_renamed,
     print_unusable,
 )
-from covalt_git.cli.sources.skills import review, skills
+from covalt_git.cli.sources.skills import chosen, hint_unread, review, skills
 from covalt_git.cli.terminal import output
 from covalt_git.errors import UnknownNameError, WrongCallError, hint_text
 from covalt_git.hosts import origin_of
@@ -323,10 +323,11 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     for task in source.tasks:
         if task in tools:
             raise TaskOnlyError(f"{namespace}:{task}")
+    texts: dict[str, str] = {}
     if digests:
         check_user(reason, "tools are accepted")
         asks = reason is None and not wants_json()
-        review(source, digests, named, print_=asks)
+        texts = review(source, digests, named, print_=asks)
         if asks:
             print_differences(source, [tool for tool in source.to_accept if tool.name in digests])
             if not output.confirm("accept this?"):
@@ -337,6 +338,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
         toolset_id=toolset_id,
         namespace=namespace,
         tools=digests,
+        skill_texts=texts,
         reason=reason,
     )
     for entry in result.changed:
@@ -434,17 +436,20 @@ def _failed(
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
         print_ended(source.toolset_id, outcome.refreshed.ended)
-    elif not check and (accepts or (can_ask() and output.confirm("accept this?"))):
+    elif not check and (shown := chosen(source, differences, accepts=accepts)):
         # Of what was shown: a definition that changes meanwhile is not accepted.
-        digests = {tool.name: tool.digest for tool in differences}
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
-        accepted = ask(sources.accept_tools, **ids, tools=digests, reason=reason)
+        digests, texts = shown
+        accepted = ask(sources.accept_tools, **ids, tools=digests, skill_texts=texts, reason=reason)
         print_renamed(accepted.renamed)
         if PROGRAM in digests:  # it was not started yet, so its tools are listed now
             again = ask(sources.refresh_sources, sources=(source.shown_id,), pinned=True)
             return _failed(again.sources[0], accepts=accepts, reason=reason)
-        output.say(f"{counted}, {rest} accepted")
         print_ended(source.toolset_id, accepted.ended)
+        if accepted.to_accept:
+            hint_unread(accepted)
+            return True
+        output.say(f"{counted}, {rest} accepted")
         return False
     elif not check:
         output.say(f"  hint: covalt-git source accept {outcome.source}", err=True)

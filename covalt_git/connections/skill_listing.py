@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 import mcp_types as types
 from pydantic import Field
 
-from covalt_git.models.sources.skill_entry import EXTENSION, BadSkillError, compared_uri, parsed_entry
+from covalt_git.models.sources.skill_entry import (
+    EXTENSION,
+    BadSkillError,
+    compared_uri,
+    parsed_entry,
+)
 from covalt_git.models.sources.tool_lock import BadDefinitionError, locked_offer
 from covalt_git.text import display
 

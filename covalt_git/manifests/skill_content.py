@@ -39,7 +39,7 @@ def content_bytes(contents: list[JsonObject]) -> bytes:
 
 
 def check_content(entry: SkillEntry, uri: str, content: bytes) -> None:
-    """Check that content is that of a skill's file; of ``SKILL.md``, also that its front matter is that of the entry.
+    """Check that content is that of a skill's file; ``SKILL.md`` must be text with the entry's front matter.
 
     Raises:
         ChangedSkillError: if it is not, or the skill has no file with this URI.
@@ -53,9 +53,21 @@ def check_content(entry: SkillEntry, uri: str, content: bytes) -> None:
         )
     if f"sha256:{hashlib.sha256(content).hexdigest()}" != file.digest:
         raise ChangedSkillError(f"{uri} has another content than its server listed")
-    if uri == entry.uri and not _is_same(frontmatter_of(content), entry.frontmatter):
+    if uri == entry.uri:
+        _check_text(entry, content)
+
+
+def _check_text(entry: SkillEntry, content: bytes) -> None:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        # No reviewer can read it, but a model may.
+        raise ChangedSkillError(f"{entry.uri} is not UTF-8, so its text cannot be shown") from None
+    if not _is_same(frontmatter_of(content), entry.frontmatter):
         # A server can list a harmless description beside the digest of a file that has another one.
-        raise ChangedSkillError(f"the front matter of {uri} is not the one that its server lists")
+        raise ChangedSkillError(
+            f"the front matter of {entry.uri} is not the one that its server lists"
+        )
 
 
 def _is_same(own: JsonObject | None, listed: JsonObject) -> bool:

@@ -43,6 +43,9 @@ class SourceSkill(Result):
 
     name: str = Field(description="Its name in the lock, by which it is accepted.")
     digest: str = Field(description="Digest of its definition, which is accepted.")
+    text_digest: str = Field(
+        description="Digest of its SKILL.md, without which it is not accepted."
+    )
     title: str = Field(description="Its name in its front matter.")
     description: str
     uri: str = Field(description="URI of its SKILL.md at the server.")
@@ -156,6 +159,7 @@ def _row(context: Context, listed: _Listed) -> SourceSkill:
     return SourceSkill(
         name=listed.key,
         digest=listed.offer.locked.computed_digest,
+        text_digest=listed.entry.paths[SKILL].digest,
         title=listed.entry.name,
         description=str(listed.entry.frontmatter["description"]),
         uri=listed.entry.uri,

@@ -83,7 +83,10 @@ class RefreshSources(Request):
         description="Such as gear, a toolset, or gear/disk, one source; empty: all enabled sources.",
     )
     check: bool = False
-    accept: bool = Field(default=False, description="Accept all tools that they have now.")
+    accept: bool = Field(
+        default=False,
+        description="Accept all tools that they have now; not skills, whose texts a user reads first.",
+    )
     pinned: bool = Field(
         default=False,
         description="Start what the locks have, without looking for newer packages.",
@@ -96,6 +99,12 @@ class AcceptTools(ToolsetRequest):
 
     namespace: str = Field(max_length=200)
     tools: dict[str, str | None] = Field(max_length=_MOST_TOOLS)
+    skill_texts: dict[str, str] = Field(
+        default_factory=dict,
+        max_length=_MOST_TOOLS,
+        description="For each skill among them, the digest of its SKILL.md, whose text the user has read:"
+        " text_digest of read_source_skill.",
+    )
     reason: Reason = None
 
 
@@ -307,13 +316,21 @@ def refresh_sources(context: Context, request: RefreshSources) -> SourcesRefresh
     decides=lambda _, request: ACCEPTING if request.tools else "",
 )
 def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
-    """Accept definitions of a source's tools; if one has another digest, none is accepted (``moved``)."""
+    """Accept definitions of a source's tools; if one has another digest, none is accepted (``moved``).
+
+    A skill is accepted only with the digest of its text (``skill_not_read``).
+    """
     root = context.project.root
     # Before the change: users have these names in the allow lists of hosts, and a further tool with a similar name
     # changes them.
     old_names = _host_names(context)
     source = refresh.accept(
-        root, request.toolset_id, request.namespace, request.tools, reason=request.reason
+        root,
+        request.toolset_id,
+        request.namespace,
+        request.tools,
+        texts=request.skill_texts,
+        reason=request.reason,
     )
     context.update_toolset_index()
     return ToolsAccepted.of(
@@ -396,8 +413,10 @@ def _refresh(
     pins = _locked_program(source) if pinned else partial(pin, report=context.report)
     result = refresh.refresh(root, source, ask, pin=pins, write=not check, files=files)
     new_source = result.source
-    while accept and new_source.to_accept:
-        digests = {tool.name: tool.digest for tool in new_source.to_accept}
+    # No text of a skill was shown.
+    while accept and (
+        digests := {tool.name: tool.digest for tool in new_source.to_accept if not tool.is_skill}
+    ):
         waited = new_source.program_waits
         new_source = refresh.accept(
             root, new_source.toolset.id, new_source.namespace, digests, reason=reason

@@ -6,6 +6,7 @@ user accepts exactly the reviewed definitions, by their digests.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.access.grants import GrantNeededError
@@ -16,6 +17,7 @@ from covalt_git.manifests.state_files import lock_file, read_lock, write_lock
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.sources.server_definition import command_line
+from covalt_git.models.sources.skill_entry import parsed_entry
 from covalt_git.models.sources.tool_lock import (
     PROGRAM,
     LockedOffer,
@@ -60,6 +62,19 @@ class NoLockError(CovaltError):
     http_status = 409
 
 
+class UnreadSkillError(CovaltError):
+    """A skill is accepted without the digest of its text, which a user has read."""
+
+    code = "skill_not_read"
+    http_status = 409
+
+    def __init__(self, source: str, name: str) -> None:
+        super().__init__(
+            f"the skill {name} is accepted only with the digest of the text that was read",
+            hint=f"covalt-git source skills {source} {name}",
+        )
+
+
 class TaskOnlyError(CovaltError):
     """A tool that can be called only as a task is accepted."""
 
@@ -89,6 +104,11 @@ class ToolDifference(NamedTuple):
     def is_program(self) -> bool:
         """Whether it is what the server is started from."""
         return self.name == PROGRAM
+
+    @property
+    def is_skill(self) -> bool:
+        """Whether it is a skill, whose text a user reads before it is accepted."""
+        return isinstance(self.after, LockedOffer) and self.after.kind == "skill"
 
     @property
     def digest(self) -> str | None:
@@ -463,17 +483,20 @@ def accept(
     namespace: str,
     reviewed: Mapping[str, str | None],
     *,
+    texts: Mapping[str, str] = MappingProxyType({}),
     reason: str | None = None,
 ) -> ToolSource:
     """Accept definitions of a lock: for each tool the reviewed digest, or None for a removed tool.
 
-    They are trusted on this machine, with the ``reason`` that a script stated.
+    ``texts`` has the digest of the ``SKILL.md`` of each skill, whose text the user has read.  They are trusted on this
+    machine, with the ``reason`` that a script stated.
 
     Raises:
         UnknownNameError: if the toolset, the namespace or a tool does not exist.
         NoLockError: if its tools were never listed, or the lock is unreadable.
         StaleError: if a definition has another digest; nothing is accepted.
         TaskOnlyError: if a tool can be called only as a task; nothing is accepted.
+        UnreadSkillError: if ``texts`` does not have the text of a skill; nothing is accepted.
     """
     toolset = changeable(root, toolset_id)
     source = find_source(root, toolset_id, namespace)
@@ -493,6 +516,8 @@ def accept(
             )
         if tool is not None and tool.is_task:
             raise TaskOnlyError(tool_id)
+        if isinstance(tool, LockedOffer) and tool.kind == "skill":
+            _check_read(source, name, tool, texts.get(name))
         if digest is None:
             del accepted[tool_id]
         else:
@@ -522,6 +547,14 @@ def accept(
         }
         write_lock(lock_file(root, namespace), lock.model_copy(update=changed))
     return find_source(root, toolset_id, namespace)
+
+
+def _check_read(source: ToolSource, name: str, skill: LockedOffer, text: str | None) -> None:
+    """Check that a text is that of a skill: a model follows it, so a user does not accept a list of digests."""
+    entry = parsed_entry(skill.listed)  # BadSkillError: a lock can come from a pull
+    file = entry.file(entry.uri)
+    if file is None or file.digest != text:
+        raise UnreadSkillError(source.shown_id, name)
 
 
 def _named_first(state: ToolsetState, accepted: Mapping[str, str]) -> tuple[str, ...]:

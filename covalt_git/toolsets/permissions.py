@@ -401,6 +401,12 @@ def _details(toolset: Toolset) -> dict[str, str]:
                 server = servers.get(getattr(grant, "server", ""))
                 missing = " that toolset.yaml does not have"
                 details[key] = _texts(server) if server is not None else missing
+    # A model follows its text, which a user reads before trusting it.
+    for offer in offers_of(toolset):
+        if offer.locked.kind == "skill" and offer.key in toolset.state.accepted:
+            namespace, _, name = offer.key.partition(":")
+            command = f"covalt-git source skills {toolset.id}/{namespace} {name}"
+            details[offer.key] = f"; read its text first: {command}"
     return details
 
 

@@ -50,7 +50,8 @@ def state_permissions(
 ) -> list[Permission]:
     """Return the permissions in the state file of a toolset: its grants and accepted definitions.
 
-    ``details`` describes what a grant permits beyond its fields, such as the variables of its server, by the grant's key.
+    ``details`` describes what a grant permits beyond its fields, such as the variables of its server, by the grant's key, and how to
+    read an accepted skill, by its key.
     """
     # An imported toolset that posed as the project's own would lose its restrictions.
     imported = {IMPORTED: True} if state.imported else {}
@@ -68,6 +69,8 @@ def state_permissions(
         if server is not None:
             fact["server"] = server
         words = f"call {tool_id} of its MCP server{of}"
+        if tool_id in (details or {}):
+            words = f"follow the skill {tool_id} of its MCP server{of} with the digest {digest}{(details or {})[tool_id]}"
         if name == PROGRAM:
             words = f"start its MCP server {server or namespace} from the accepted files {digest}"
         permissions.append(_permission(toolset_id, fact, words))

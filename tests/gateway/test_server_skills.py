@@ -15,15 +15,17 @@ from mcp import Client
 
 from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.errors import CovaltError
 from covalt_git.grants.grants import add_grant
 from covalt_git.manifests.state_files import lock_file, write_lock
-from covalt_git.sources.refresh import find_source, refresh
+from covalt_git.sources.refresh import ToolDifference, find_source, refresh
 from tests.api_client import BEARER, HOME, Api
 from tests.command import run
 from tests.mcp_client import REPOSITORY, make_project, read, refused, talk
 from tests.operations_client import Operations
 from tests.skill_requests import get_skill, list_skills, read_directory
 from tests.taking_servers import take
+from tests.trusting import use_config
 
 SERVER = REPOSITORY / "fixtures" / "servers" / "with_skills.py"
 ROLES = """\
@@ -63,6 +65,11 @@ def reads(served: Path) -> list[str]:
     """Return the URIs that the server was asked to read."""
     log = served / "reads"
     return log.read_text().split() if log.exists() else []
+
+
+def to_accept(root: Path) -> tuple[ToolDifference, ...]:
+    """Return what is to accept."""
+    return find_source(root, "near", "near").to_accept
 
 
 def refreshed(root: Path, notes: list[str] | None = None) -> list[tuple[str, str]]:
@@ -208,7 +215,7 @@ def test_a_changed_skill_is_a_difference_and_not_accepted_any_more(
     talk(root, say)
     script = ("source", "accept", "near", "--no-terminal", "test")
     unread = run(*script, cwd=root)
-    assert (unread.returncode, "only with the digest of the text" in unread.stderr) == (2, True)
+    assert (unread.returncode, "only with the digest of the text" in unread.stderr) == (1, True)
     (changed,) = find_source(root, "near", "near").to_accept
     other = run(*script, f"{changed.name}@sha256:{'0' * 64}", cwd=root)
     assert (other.returncode, "has changed since it was shown" in other.stderr) == (1, True)
@@ -243,6 +250,54 @@ def test_a_reviewer_reads_a_skill_and_then_what_has_changed_in_it(
     assert "- Body\n+ Bo\\u{200b}dy\n" in run("source", "skills", "near", "pdf", cwd=root).stdout
 
 
+def test_a_skill_is_accepted_only_with_the_digest_of_its_text(root: Path) -> None:
+    operate = Operations(root)
+    source = {"toolset_id": "near", "namespace": "near"}
+
+    def left() -> list[str]:
+        to_accept = find_source(root, "near", "near").to_accept
+        return [one.name.partition("-")[0] for one in to_accept]
+
+    for row in operate("refresh_sources", sources=["near"], accept=True)["sources"]:
+        assert row["failed"]
+    assert left() == ["skill_docs_pdf", "skill_mail"]
+    file = operate("read_source_skill", **source, name="mail")
+    name, more = file["skill"]["name"], file["skill"]["text_digest"]
+    assert more == file["digest"]
+    tools = {name: file["skill"]["digest"]}
+    for texts in ({}, {name: file["skill"]["digest"]}, {"other": more}):
+        with pytest.raises(CovaltError) as refusal:
+            operate("accept_tools", **source, tools=tools, skill_texts=texts)
+        assert refusal.value.code == "skill_not_read"
+    operate("accept_tools", **source, tools=tools, skill_texts={name: more})
+    assert left() == ["skill_docs_pdf"]
+
+
+def test_refresh_accept_leaves_skills_and_names_the_command_that_shows_them(root: Path) -> None:
+    printed = run("source", "refresh", "near", "--accept", "--no-terminal", "test", cwd=root)
+    assert printed.returncode == 1
+    assert "hint: covalt-git source skills near/near skill_mail-" in printed.stderr
+    assert len(find_source(root, "near", "near").to_accept) == 2
+
+
+def test_trust_names_an_accepted_skill_with_its_digest_and_how_to_read_it(
+    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    take(root, "near", "near")
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    (row,) = [
+        row
+        for row in Operations(root)("list_permissions")["permissions"]
+        if "the skill near:skill_docs_pdf" in row["permits"]
+    ]
+    lock = find_source(root, "near", "near").lock
+    assert lock is not None
+    (name,) = [name for name in lock.offers if name.startswith("skill_docs_pdf")]
+    assert lock.offers[name].computed_digest in row["permits"]
+    assert f"covalt-git source skills near/near {name}" in row["permits"]
+    assert not row["trusted"]
+
+
 def test_a_pull_chooses_no_text_that_a_change_is_compared_with(
     root: Path, served: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -271,14 +326,23 @@ def test_the_pages_show_a_skill_of_a_server_and_accept_it_as_it_was_shown(
     (served / "docs/pdf/SKILL.md").write_text(SKILL.replace("Body", "Bo\u200bdy <b>"))
     refreshed(root)
     ask = partial(Api.of(root).client().open, base_url=HOME, headers=BEARER)
+    refused_form = {"namespace": "near", "tool": [f"{o.name} {o.digest}" for o in to_accept(root)]}
+    ask("/toolsets/near/accept", method="POST", data=refused_form)
+    assert len(to_accept(root)) == 3
+    boxes = re.findall(r'name="tool" value="([^ "]*)', ask("/toolsets/near").text)
+    assert [name for name in boxes if name.startswith("skill")] == []
     page = ask("/toolsets/near/sources/near").text
     assert "Fill forms." in page
     (name,) = re.findall(r'name="name" value="(skill_docs_pdf[^"]*)"', page)
     form = {"name": name, "path": "SKILL.md"}
     shown = ask("/toolsets/near/sources/near/skill", method="POST", data=form).text
     assert "Bo\\u{200b}dy &lt;b&gt;" in shown
+    other = form | {"path": "references/FORMS.md"}
+    other_file = ask("/toolsets/near/sources/near/skill", method="POST", data=other).text
+    assert "Accept this skill" not in other_file
     (accepted,) = re.findall(r'name="tool" value="([^"]*)"', shown)
-    form = {"namespace": "near", "tool": accepted}
+    (text,) = re.findall(r'name="skill_text" value="([^"]*)"', shown)
+    form = {"namespace": "near", "tool": accepted, "skill_text": text}
     ask("/toolsets/near/accept", method="POST", data=form)
 
     async def say(client: Client) -> None:

@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalt_git.cli.context import ask, ask_to_print
+from covalt_git.cli.context import ask, ask_to_print, can_ask
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.sources.names import single_source, source_argument
 from covalt_git.cli.terminal import output
-from covalt_git.errors import StaleError, WrongCallError
+from covalt_git.errors import StaleError
 from covalt_git.models.sources.skill_entry import SKILL
 from covalt_git.operations import source_skills
 from covalt_git.sources.definition_diff import definition_lines
+from covalt_git.sources.refresh import UnreadSkillError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from covalt_git.operations.sources import SourceRow
+    from covalt_git.operations.sources import DifferingTool, SourceRow
 
 _COLOURS = {"+": "green", "-": "red"}
 _TITLES = ("SKILL", "STATE", "FILES", "BYTES", "DESCRIPTION")
@@ -63,10 +64,11 @@ def skills(name: str, skill: str | None, path: str) -> None:
 
 def review(
     source: SourceRow, digests: Mapping[str, str | None], named: Mapping[str, str], *, print_: bool
-) -> None:
-    """Check that the user has read the skills among the definitions to accept, and print the others with ``print_``.
+) -> dict[str, str]:
+    """Return the digests of the texts of the skills among the definitions to accept, which the user has read.
 
-    ``named`` has the digests that the user named, by the names of the definitions.
+    ``named`` has the digests that the user named, by the names of the definitions; with ``print_``, the other skills are
+    printed.
 
     Raises:
         CovaltError: if a definition has another digest, or a skill was not read; nothing is accepted.
@@ -76,20 +78,48 @@ def review(
         # One that is already accepted is not among them.
         if name in digests and digests[name] != digest:
             raise _changed(source, name)
-    rows = ask(source_skills.list_source_skills, **ids).skills
-    for row in rows:
-        if digests.get(row.name) is None or row.name in named:
+    texts = {}
+    for row in ask(source_skills.list_source_skills, **ids).skills:
+        if digests.get(row.name) is None:
             continue
-        if not print_:
-            raise WrongCallError(
-                f"the skill {row.name} is accepted only with the digest of the text that was read",
-                hint=f"covalt-git source skills {source.shown_id} {row.name}",
-            )
-        file = ask(source_skills.read_source_skill, **ids, name=row.name)
-        if file.skill.digest != digests[row.name]:
+        if row.digest != digests[row.name]:
             raise _changed(source, row.name)
-        _print_files(file)
-        _print_text(file)
+        if row.name not in named:
+            if not print_:
+                raise UnreadSkillError(source.shown_id, row.name)
+            file = ask(source_skills.read_source_skill, **ids, name=row.name)
+            if file.skill.digest != row.digest:
+                raise _changed(source, row.name)
+            _print_files(file)
+            _print_text(file)
+        texts[row.name] = row.text_digest
+    return texts
+
+
+def chosen(
+    source: SourceRow, differences: Iterable[DifferingTool], *, accepts: bool
+) -> tuple[dict[str, str | None], dict[str, str]] | None:
+    """Return the digests to accept, and those of the texts of skills; None if the user accepts nothing.
+
+    With ``accepts``, the user sees no text before the acceptance, so skills are left out.
+    """
+    digests = {tool.name: tool.digest for tool in differences}
+    if accepts:
+        ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
+        unread = {row.name for row in ask(source_skills.list_source_skills, **ids).skills}
+        gone = {name for name, digest in digests.items() if digest is None}
+        return {name: digests[name] for name in digests if name in gone or name not in unread}, {}
+    if not can_ask():
+        return None
+    texts = review(source, digests, {}, print_=True)
+    return (digests, texts) if output.confirm("accept this?") else None
+
+
+def hint_unread(source: SourceRow) -> None:
+    """Print how to read and accept the skills that are left."""
+    for tool in source.to_accept:
+        output.say(f"{tool.name} is not accepted: read its text first", err=True)
+        output.say(f"  hint: covalt-git source skills {source.shown_id} {tool.name}", err=True)
 
 
 def _changed(source: SourceRow, name: str) -> StaleError:

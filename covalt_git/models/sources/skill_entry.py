@@ -130,7 +130,9 @@ def parsed_entry(listed: JsonObject) -> SkillEntry:
     uris = [file.uri for file in entry.files]
     if uris.count(uri) != 1 or len({*map(compared_uri, uris)}) != len(uris):
         # Otherwise the reviewer could read another file than the model.
-        raise BadSkillError(f"it must list {SKILL} and each other file once, also for programs that ignore case")
+        raise BadSkillError(
+            f"it must list {SKILL} and each other file once, also for programs that ignore case"
+        )
     if not all(file.startswith(f"{entry.root}/") for file in uris):
         raise BadSkillError("it lists a file outside of its folder")
     if too_much := excess(file.size for file in entry.files):

@@ -63,9 +63,15 @@ def accept(toolset_id: str) -> Response:
     namespace = request.form.get("namespace", "")
     # Each box has the digest of the definition that the page showed: a refresh may have changed it since.
     boxes = [text.partition(" ") for text in request.form.getlist("tool")]
-    tools = {name: digest or None for name, _, digest in boxes}
+    texts = [text.partition(" ") for text in request.form.getlist("skill_text")]
     try:
-        outcome = ask(sources.accept_tools, toolset_id=toolset_id, namespace=namespace, tools=tools)
+        outcome = ask(
+            sources.accept_tools,
+            toolset_id=toolset_id,
+            namespace=namespace,
+            tools={name: digest or None for name, _, digest in boxes},
+            skill_texts={name: digest for name, _, digest in texts},
+        )
     except CovaltError as error:
         return make_response(toolset_page(toolset_id, error), error.http_status)
     return back(toolset_id, f"source-{namespace}", "Accepted." + _renamed(outcome.renamed))
