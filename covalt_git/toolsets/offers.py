@@ -104,6 +104,18 @@ def offers_of(toolset: Toolset) -> Iterator[ServerOffer]:
             yield from offers_in(toolset, server.id, reading.value)
 
 
+def skill_uris(toolset: Toolset, namespace: str) -> list[str]:
+    """Return the URIs of the skills that a server has listed, also of accepted ones that it does not list any more."""
+    locks = [reading.value for reading in toolset.locks.values() if reading.value is not None]
+    return [
+        offer.upstream
+        for lock in locks
+        if lock.namespace == namespace
+        for offer in (*lock.offers.values(), *lock.replaced_skills.values())
+        if offer.kind == "skill"
+    ]
+
+
 def offers_in(toolset: Toolset, server_id: str, lock: ToolLock) -> Iterator[ServerOffer]:
     """Yield what the lock of a server of a toolset lists, also what is not accepted."""
     manifest, state = toolset.manifest, toolset.state

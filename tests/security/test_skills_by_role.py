@@ -1,5 +1,7 @@
 """A skill that a role may not use does not exist for any request, also after a pull or while its toolset is disabled."""
 
+import hashlib
+import json
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -116,7 +118,12 @@ def test_each_request_shows_the_same_skills(root: Path, role: str) -> None:
     }
 
 
-def other_doors(root: Path, role: str) -> dict[str, str]:
+def digest(text: str) -> str:
+    """Return the digest of a text as a server lists it."""
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def other_doors(root: Path, role: str, upstream: str = FAR_UPSTREAM) -> dict[str, str]:
     """Return what a role reads of the skill's ``SKILL.md`` as a resource or by a template, and by a link of a tool."""
 
     async def text(client: Client, uri: str) -> str:
@@ -128,7 +135,7 @@ def other_doors(root: Path, role: str) -> dict[str, str]:
     async def say(client: Client) -> dict[str, str]:
         sent = (await client.call_tool("near.find", {})).content
         (link,) = (block for block in sent if isinstance(block, types.ResourceLink))
-        resource = f"covalt-git://servers/near/{FAR_UPSTREAM}"
+        resource = f"covalt-git://servers/near/{upstream}"
         assert not [uri for uri in await resource_uris(client) if "://servers/" in uri]
         return {"resource": await text(client, resource), "link": await text(client, link.uri)}
 
@@ -147,6 +154,30 @@ def test_a_skill_is_read_as_a_resource_or_by_a_link_only_with_its_accepted_text(
     (served / "entries.json").write_text("[]")  # the server does not list it as a skill any more
     refresh(root, find_source(root, "near", "near"), partial(list_tools, root=root))
     assert other_doors(root, "near") == dict.fromkeys(DOORS, "unknown")
+
+
+def test_a_skill_of_another_scheme_is_read_only_with_its_accepted_text(
+    root: Path, served: Path
+) -> None:
+    uri = "docs://pdf/SKILL.md"
+    (served / "linked").write_text(uri)
+    text = (served / "pdf/SKILL.md").read_text()
+    file = {"uri": uri, "digest": digest(text), "size": len(text)}
+    front = {"name": "pdf", "description": "Fill forms."}
+    entry = {"uri": uri, "frontmatter": front, "resources": [file]}
+    (served / "entries.json").write_text(json.dumps([entry]))
+    take(root, "near", "near")
+
+    doors = partial(other_doors, upstream=uri)
+    assert doors(root, "near") == dict.fromkeys(DOORS, text)
+    assert doors(root, "denied") == dict.fromkeys(DOORS, "unknown")
+    (served / "pdf/SKILL.md").write_text(text.replace("forms", "other"))
+    assert doors(root, "near") == dict.fromkeys(DOORS, "definition_changed")
+    for spelling in ("docs://pdf/%53KILL.md", "DOCS://pdf/SKILL.md?x", "docs://pdf/more.md"):
+        assert doors(root, "near", upstream=spelling)["resource"] == "unknown"
+    (served / "entries.json").write_text("[]")
+    refresh(root, find_source(root, "near", "near"), partial(list_tools, root=root))
+    assert doors(root, "near") == dict.fromkeys(DOORS, "unknown")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from covalt_git.gateway.offers.uri_matches import deciding_offers, is_of, is_ski
 from covalt_git.gateway.resources.resource_uris import SCHEME
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
-from covalt_git.toolsets.offers import offers_of
+from covalt_git.toolsets.offers import offers_of, skill_uris
 from covalt_git.toolsets.permissions import check_offers_trusted
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from covalt_git.models.sources.tool_lock import OfferKind
     from covalt_git.project import Project
     from covalt_git.toolsets.offers import ServerOffer
+    from covalt_git.toolsets.toolset import Toolset
 
 _PREFIX = f"{SCHEME}://servers/"
 Contents = list[types.TextResourceContents | types.BlobResourceContents]
@@ -46,25 +47,41 @@ def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
     """Return the offers of a kind that the principal may use, sorted by their ids.
 
     One for which a rule or an override requires approval is left out, because nothing that is read can wait for it.  So
-    is a resource or a template of the scheme of skills, whose files are read only as those of a skill.
+    is a resource or a template of a skill, whose files are read only as those of the skill.
     """
     offers = [
-        offer
-        for offer in _all(project)
-        if offer.locked.kind == kind
-        and not (kind in {"resource", "template"} and is_skill_uri(offer.locked.upstream))
-        and _may_open(project, offer)
+        offer for offer in _all(project) if offer.locked.kind == kind and _may_open(project, offer)
     ]
+    if kind in {"resource", "template"}:
+        skills = {offer.namespace: skill_uris(offer.toolset, offer.namespace) for offer in offers}
+        offers = [
+            offer
+            for offer in offers
+            if not is_skill_uri(offer.locked.upstream, skills[offer.namespace])
+        ]
     return sorted(offers, key=lambda offer: offer.id)
 
 
-def _all(project: Project) -> Iterator[ServerOffer]:
-    """Yield what the servers of enabled toolsets have listed, also to other principals."""
+def is_of_skill(project: Project, namespace: str, uri: str) -> bool:
+    """Return whether a server's URI is one of a skill, which is read only as a file of an accepted skill."""
+    return is_skill_uri(
+        uri,
+        [skill for toolset in _toolsets(project) for skill in skill_uris(toolset, namespace)],
+    )
+
+
+def _toolsets(project: Project) -> Iterator[Toolset]:
     ids = toolset_ids(project.root / "toolsets")
     for toolset_id in ids:
         toolset = toolset_cache.toolset(project.root, toolset_id, ids)
         if toolset.enabled and toolset.sound:
-            yield from offers_of(toolset)
+            yield toolset
+
+
+def _all(project: Project) -> Iterator[ServerOffer]:
+    """Yield what the servers of enabled toolsets have listed, also to other principals."""
+    for toolset in _toolsets(project):
+        yield from offers_of(toolset)
 
 
 def _may_open(project: Project, offer: ServerOffer) -> bool:
@@ -126,7 +143,7 @@ def _readable(project: Project, namespace: str, upstream: str) -> ServerOffer | 
     Raises:
         NotTrustedError: if the user has not trusted that it is read without approval.
     """
-    if is_skill_uri(upstream):
+    if is_of_skill(project, namespace, upstream):
         return None
     known = [offer for offer in _all(project) if offer.namespace == namespace]
     deciding = deciding_offers(known, upstream)
@@ -150,19 +167,19 @@ def _may_open_all(project: Project, offers: Sequence[ServerOffer]) -> bool:
 def may_follow(project: Project, linking: Found, uri: str) -> bool:
     """Return whether the principal may follow a link to a URI in a result of a server's tool.
 
-    If the server has listed a resource or a skill with this URI, it decides as if it were read itself.  Templates do not
-    decide: the server chose the URI for this result, and the principal may call the tool.
+    If the server has listed a resource with this URI, it decides as if it were read itself.  Templates do not decide: the
+    server chose the URI for this result, and the principal may call the tool.
 
     Raises:
         NotTrustedError: as :func:`_readable`.
     """
-    if is_skill_uri(uri):
-        return False
     tool = linking.tool
+    if is_skill_uri(uri, skill_uris(linking.toolset, tool.id.namespace)):
+        return False
     listed = [
         offer
         for offer in offers_of(linking.toolset)
-        if offer.server_id == tool.server and offer.locked.kind in {"resource", "skill"}
+        if offer.server_id == tool.server and offer.locked.kind == "resource"
     ]
     return _may_open_all(project, deciding_offers(listed, uri))
 

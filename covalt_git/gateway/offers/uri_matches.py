@@ -1,4 +1,4 @@
-"""Which resources, templates and skills of a server a URI is of.
+"""Which resources and templates of a server a URI is of, and whether it is one of a skill.
 
 Only the server knows what a URI means, and a URI has many spellings.  So the rule is the other way round: only a URI of
 the one form that all parsers read alike (:func:`_canonical`) is compared with the offers; all offers decide about any
@@ -55,36 +55,43 @@ _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _ADDRESS = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})(?:\.(?!\Z)|\Z)){4}")
 
 
-def is_skill_uri(uri: str) -> bool:
-    """Return whether a server may read a URI as one of the scheme of skills, in any spelling.
+def is_skill_uri(uri: str, skills: Iterable[str] = ()) -> bool:
+    """Return whether a server may read a URI as one of a skill, in any spelling.
 
-    Such a URI is read only as a file of an accepted skill, with its digest.  To accept a resource or a template accepts
+    Such URIs have the scheme of skills, or are in the folder of a skill whose ``SKILL.md`` has one of the URIs ``skills``.
+    They are read only as files of accepted skills, with their digests.  To accept a resource or a template accepts
     no content, and a link is not accepted at all, so these do not suffice for a text that a model follows.
     """
+    scheme = _scheme_text(uri)
+    if scheme.startswith(f"{SCHEME}:"):
+        return True
+    text = _canonical(uri)
+    return any(
+        scheme.startswith(f"{skill.partition(':')[0]}:")
+        and (text is None or _is_below(skill.rpartition("/")[0], text))
+        for skill in skills
+    )
+
+
+def _scheme_text(uri: str) -> str:
+    """Return the text whose beginning is compared with a scheme: without escapes, and what parsers may drop."""
     text = uri
     for _ in range(_MOST_ESCAPES):
         text = unquote(_ESCAPED_ESCAPE.sub("%", text))
-    plain = normalized("NFKC", text).casefold()
-    return _NOT_IN_A_SCHEME.sub("", plain).startswith(f"{SCHEME}:")
+    return _NOT_IN_A_SCHEME.sub("", normalized("NFKC", text).casefold())
 
 
 def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer]:
     """Return the offers that decide together whether a URI may be read: all of them must be allowed.
 
-    A resource with exactly this URI decides alone, and with it the skills that may have it as a file.  If a parser may
-    read another URI than is written, all offers decide.
+    A resource with exactly this URI decides alone.  If a parser may read another URI than is written, all offers decide.
+    URIs of skills are read otherwise (:func:`is_skill_uri`).
     """
-    readable = [offer for offer in offers if offer.locked.kind != "prompt"]
-    text = _canonical(uri)
+    readable = [offer for offer in offers if offer.locked.kind in {"resource", "template"}]
     exact = [offer for offer in readable if offer.locked.kind == "resource" and is_of(offer, uri)]
     if exact:
-        # Those of the scheme of skills have no file with another scheme (`is_skill_uri`).
-        skills = [
-            offer
-            for offer in readable
-            if offer.locked.kind == "skill" and not is_skill_uri(offer.locked.upstream)
-        ]
-        return [*exact, *(skill for skill in skills if text is None or _may_be_of(skill, text))]
+        return exact
+    text = _canonical(uri)
     return [offer for offer in readable if text is None or _may_be_of(offer, text)]
 
 
@@ -92,8 +99,6 @@ def is_of(offer: ServerOffer, uri: str) -> bool:
     """Return whether a URI, as it is written, is that of a resource or of a template."""
     if offer.locked.kind == "resource":
         return offer.locked.upstream == uri
-    if offer.locked.kind == "skill":
-        return False  # its files are read as a skill, with their digests
     return (
         len(uri) <= _MOST_URI
         and not _NOT_IN_A_URI.search(uri)
@@ -107,9 +112,6 @@ def _may_be_of(offer: ServerOffer, text: str) -> bool:
 
     A server can leave parts of a query out or read them in another order, so only what is before it counts.
     """
-    if offer.locked.kind == "skill":
-        # Read through a template, a skill that is not accepted would reach agents.
-        return _is_below(offer.locked.upstream.rpartition("/")[0], text)
     is_template = offer.locked.kind == "template"
     own = _canonical(offer.locked.upstream, is_template=is_template)
     if own is None:

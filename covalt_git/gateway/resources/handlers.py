@@ -21,7 +21,6 @@ from covalt_git.gateway import large_results
 from covalt_git.gateway.large_results import NoSuchPageError
 from covalt_git.gateway.offers import server_offers
 from covalt_git.gateway.offers.server_links import server_links
-from covalt_git.gateway.offers.uri_matches import is_skill_uri
 from covalt_git.gateway.resources import resource_uris, toolset_resources
 from covalt_git.gateway.skills import offered_skills
 from covalt_git.models.sources.skill_entry import served_uri
@@ -205,7 +204,7 @@ class Resources(NamedTuple):
             if number > len(links):
                 raise NoSuchResourceError(uri)
             linked = links[number - 1]["uri"]
-            skill_file = _linked_skill_file(call, linked)
+            skill_file = _linked_skill_file(self.project, call, linked)
         if skill_file is not None:
             of_skill = offered_skills.read(self.project, skill_file, parsed.chat_id)
             if not of_skill:
@@ -302,11 +301,12 @@ def _linking(project: Project, call: ToolCall, uri: str) -> Found | None:
     return found if is_of_server and server_offers.may_follow(project, found, uri) else None
 
 
-def _linked_skill_file(call: ToolCall, uri: str) -> str | None:
+def _linked_skill_file(project: Project, call: ToolCall, uri: str) -> str | None:
     """Return the URI at which covalt-git serves a file of a skill, from the server's URI in a result; None for other URIs."""
-    if not is_skill_uri(uri):
-        return None
-    return served_uri(ToolId.parse(call.tool_id).namespace, uri)
+    namespace = ToolId.parse(call.tool_id).namespace
+    return (
+        served_uri(namespace, uri) if server_offers.is_of_skill(project, namespace, uri) else None
+    )
 
 
 def _content(chat: ChatStore, uri: str, manifest_id: str | None, path: str) -> bytes:

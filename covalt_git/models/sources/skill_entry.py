@@ -44,7 +44,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _NEVER_IN_A_SEGMENT = re.compile(r"[\x00-\x1f\x7f/\\]")
 
 # Letters, digits, `-`, `.`, `_` and `~`: programs decode them before they compare URIs (RFC 3986, section 6.2.2.2).
-_ESCAPED_UNRESERVED = re.compile(r"%(?:2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)", re.I)
+_ESCAPED_UNRESERVED = re.compile(r"%(?:2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)", re.IGNORECASE)
 
 
 class BadSkillError(CovaltError):
