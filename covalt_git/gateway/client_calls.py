@@ -17,7 +17,7 @@ from anyio.to_thread import run_sync
 
 from covalt_git import timestamps
 from covalt_git.calls.background import BackgroundCall, BackgroundCalls
-from covalt_git.calls.running import STOPPED, CallEvent, Follower
+from covalt_git.calls.running import CallEvent, Follower
 from covalt_git.elicitation.requests import Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.gateway import elicitation
@@ -121,11 +121,11 @@ class Calls:
         """Return the call of a task that runs in this process, or ended in the last minutes; of any principal."""
         return self._tasks.get(task_id)
 
-    async def end(self, grace_s: float) -> None:
-        """Cancel all calls, and wait at most ``grace_s`` seconds for their end."""
+    async def end(self, grace_s: float, why: str) -> None:
+        """Cancel all calls, with the reason ``why``, and wait at most ``grace_s`` seconds for their end."""
         running = [*self._running]
         for call in running:
-            call.cancel.set_as(STOPPED)
+            call.cancel.set_as(why)
         # A call that does not react must not keep the process from ending.
         with anyio.move_on_after(grace_s):
             for call in running:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from mcp.server.transport_security import TransportSecuritySettings
 
-from covalt_git.gateway.mcp_server import RequestHandlers
 from covalt_git.gateway.plain_json import PlainJson
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from covalt_git.gateway.service import Gateway
+    from covalt_git.gateway.mcp_server import RequestHandlers
 
 PLACE = "/mcp"
 """Path of the endpoint."""
@@ -24,10 +23,9 @@ MAX_BODY_BYTES = 16 << 20
 """Largest request body, as of the HTTP API."""
 
 
-def http_app(gateway: Gateway) -> Starlette:
+def http_app(handlers: RequestHandlers) -> Starlette:
     """Return the ASGI app for the clients of one principal; it checks neither the host nor a token."""
-    server = RequestHandlers(gateway).server()
-    app = server.streamable_http_app(
+    app = handlers.server().streamable_http_app(
         streamable_http_path=PLACE,
         max_request_body_size=MAX_BODY_BYTES,
         # The server around this app already checks the Host, with names that the SDK does not know.

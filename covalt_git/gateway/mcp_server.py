@@ -24,6 +24,7 @@ from mcp.shared.inbound import x_mcp_header_map
 
 from covalt_git import __version__
 from covalt_git.access.security import TokenRefusedError
+from covalt_git.calls.running import STOPPED
 from covalt_git.catalog import tool_names
 from covalt_git.catalog.tool_names import STYLES
 from covalt_git.errors import CovaltError
@@ -130,10 +131,11 @@ class RequestHandlers:
 
     ``only_client`` is the key of the only client, as on stdio, which acts for the user of this machine; its name is a label.
     Without it, clients are distinguished by their sessions, and since protocol version 2026-07-28 as in
-    :mod:`.stateless_clients`.
+    :mod:`.stateless_clients`.  ``end_reason`` is why their calls are cancelled when the server ends.
     """
 
     def __init__(self, gateway: Gateway, *, only_client: str | None = None) -> None:
+        self.end_reason = STOPPED
         self._gateway = gateway
         self._only_client = only_client
         self._seal = elicitation.boundary(gateway.role)
@@ -183,7 +185,7 @@ class RequestHandlers:
 
     async def end(self, grace_s: float) -> None:
         """Cancel the running calls, and wait at most ``grace_s`` seconds for their end."""
-        await self._calls.end(grace_s)
+        await self._calls.end(grace_s, self.end_reason)
 
     def _instructions(self) -> str:
         only = self._gateway.only
@@ -454,7 +456,9 @@ class RequestHandlers:
                 # First: an open stream would keep its request, and with it the server, from ending.
                 self._listeners.close()
                 with anyio.CancelScope(shield=True):
-                    await self._calls.end(END_S)  # also calls that wait for an answer
+                    await self._calls.end(
+                        END_S, self.end_reason
+                    )  # also calls that wait for an answer
                 group.cancel_scope.cancel()
 
     async def _notify_of_changes(self) -> None:

@@ -24,12 +24,14 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.routing import Route, Router
 
+from covalt_git.calls.running import STOPPED
 from covalt_git.catalog.current_config import current_config
 from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.credentials.agent_tokens import NOTES, AgentTokens
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.client_chats import ClientChats
 from covalt_git.gateway.http import http_app
+from covalt_git.gateway.mcp_server import RequestHandlers
 from covalt_git.gateway.protocol import CHECKED, RECHECK
 from covalt_git.gateway.service import Gateway
 from covalt_git.issuers import is_jwt
@@ -37,6 +39,7 @@ from covalt_git.issuers.verification import SKEW_S
 from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import NotAProjectError
 from covalt_git.models.access_token import AccessToken
+from covalt_git.serving.checked_answer import CheckedAnswer
 from covalt_git.serving.error_answer import send_error
 from covalt_git.workspaces.registry import OneChat
 from covalt_git.workspaces.server_notes import notes_of
@@ -45,7 +48,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -59,6 +61,9 @@ WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 CLEANUP_S = 1.0
 """Seconds between two searches for revoked and expired tokens."""
+
+ENDED = "the token of its client is not valid any more"
+"""Why a call is cancelled when its token was revoked or has expired: unlike a stop, it cancels tasks of MCP servers."""
 
 _UNAUTHORIZED = 401
 _MOST_CHECKS = 8
@@ -122,9 +127,20 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request with the MCP server of its token."""
-        server = await self._server_of(scope[CHECKED])
+        token = scope[CHECKED]
+        server = await self._server_of(token)
+        answer = CheckedAnswer(scope, send, partial(self._is_continued, token))
         with suppress(ClientDisconnect):
-            await server.app(scope, _with_complete_body(receive), send)
+            await server.app(scope, _with_complete_body(receive), answer.send)
+
+    async def _is_continued(self, token: AgentToken | AccessToken | None) -> bool:
+        """Return whether an issuer's token has expired, and its holder has sent a newer one of the same role."""
+        if not isinstance(token, AccessToken) or token.expires + SKEW_S > time.time():
+            return False
+        end = self._holder_ends.get(_key_of(token))
+        if end is None or end.at <= time.time():
+            return False
+        return end.issuer in await run_sync(self._holders.issuers)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -133,7 +149,7 @@ class McpEndpoint:
         cleanup = asyncio.create_task(self._end_stale_servers())
         yield
         cleanup.cancel()
-        await self._end({*self._servers})
+        await self._end({*self._servers}, STOPPED)
 
     async def _server_of(self, token: AgentToken | AccessToken | None) -> _Server:
         """Return the MCP server of a token, started with its first request.
@@ -150,7 +166,7 @@ class McpEndpoint:
         server = self._servers.get(key)
         if server is None or server.task.done():
             # A server that failed is replaced; otherwise each later request of its token would fail too.
-            server = self._servers[key] = _Server(http_app(self._gateway_of(token)))
+            server = self._servers[key] = _Server(self._gateway_of(token))
         await server.wait_started()
         return server
 
@@ -189,7 +205,7 @@ class McpEndpoint:
                     for key, end in self._holder_ends.items()
                     if end.at > time_s and end.issuer in accepted
                 }
-            await self._end(self._servers.keys() - valid - self._holder_ends.keys())
+            await self._end(self._servers.keys() - valid - self._holder_ends.keys(), ENDED)
 
     def _valid(self, keys: Collection[str]) -> Collection[str]:
         """Return those of the keys of agents' servers whose tokens are valid; all while their git server is away."""
@@ -198,8 +214,8 @@ class McpEndpoint:
         except CovaltError:
             return keys
 
-    async def _end(self, keys: Collection[str]) -> None:
-        await asyncio.gather(*(self._servers.pop(key).end() for key in keys))
+    async def _end(self, keys: Collection[str], why: str) -> None:
+        await asyncio.gather(*(self._servers.pop(key).end(why) for key in keys))
 
 
 class _HolderEnd(NamedTuple):
@@ -218,8 +234,9 @@ def _key_of(token: AgentToken | AccessToken) -> str:
 class _Server:
     """MCP server of one token, in a separate task, because a task group must end in the task that started it."""
 
-    def __init__(self, app: Starlette) -> None:
-        self.app = app
+    def __init__(self, gateway: Gateway) -> None:
+        self._handlers = RequestHandlers(gateway)
+        self.app = http_app(self._handlers)
         self._started, self._stop = asyncio.Event(), asyncio.Event()
         self.task = asyncio.create_task(self._run())
 
@@ -238,8 +255,9 @@ class _Server:
         if self.task.done():
             self.task.result()
 
-    async def end(self) -> None:
-        """End the running calls and the streams."""
+    async def end(self, why: str) -> None:
+        """End the running calls, with the reason ``why``, and the streams."""
+        self._handlers.end_reason = why
         self._stop.set()
         await asyncio.wait([self.task])
 

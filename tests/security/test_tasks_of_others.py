@@ -141,8 +141,7 @@ def test_a_stream_gets_nothing_after_its_token_was_revoked(
             Operations(root)("approve_call", execution_id=approval["execution_id"])
             left = [*lines]
 
-    assert len(left) == 1
-    assert "the token of this stream is not valid any more" in left[0]
+    assert left == []
 
 
 def test_a_recorded_call_is_no_task_of_its_user_in_another_role(tmp_path: Path) -> None:

@@ -10,8 +10,6 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY
 
-from covalt_git.errors import CovaltError
-from covalt_git.gateway.protocol import CHECKED, RECHECK
 from covalt_git.gateway.tasks.task import ENDED, POLL_S
 from covalt_git.gateway.tasks.task_requests import check_support, details
 
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
 
 MOST_TASKS = 64
 """Number of tasks of which a stream notifies its client; the others are not acknowledged."""
-
-_UNAVAILABLE = 503
-"""HTTP status of the error about a token that cannot be checked now."""
 
 
 class TaskNotification(types.Notification[dict[str, Any], Literal["notifications/tasks"]]):
@@ -54,8 +49,7 @@ class TaskListener:
         """
         named = (params.notifications.model_extra or {}).get("taskIds")
         if not isinstance(named, list) or not named:
-            stream: Any = _CheckedSession(ctx)
-            return await self._streams(replace(ctx, session=stream), params)
+            return await self._streams(ctx, params)
         check_support(ctx)
         states: dict[str, JsonObject] = {}
         for task_id in dict.fromkeys(task_id for task_id in named if isinstance(task_id, str)):
@@ -64,20 +58,12 @@ class TaskListener:
                     states[task_id] = details(ctx, await self._requests.state(ctx, task_id))
                 except MCPError:
                     continue
-        session = _CheckedSession(ctx, [*states])
-        stream = session
+        session = _TaskSession(ctx, [*states])
+        stream: Any = session
         refusal: MCPError | None = None
 
-        async def notify() -> None:
-            nonlocal refusal
-            try:
-                await self._notify(ctx, session, states)
-            except MCPError as error:
-                refusal = error
-                group.cancel_scope.cancel()
-
         async with anyio.create_task_group() as group:
-            group.start_soon(notify)
+            group.start_soon(self._notify, ctx, session, states)
             try:
                 result = await self._streams(replace(ctx, session=stream), params)
             except (
@@ -92,7 +78,7 @@ class TaskListener:
     async def _notify(
         self,
         ctx: ServerRequestContext[Any, Any],
-        session: _CheckedSession,
+        session: _TaskSession,
         states: dict[str, JsonObject],
     ) -> None:
         """Send the states of tasks, and then each change of one until it has ended."""
@@ -123,16 +109,10 @@ class TaskListener:
                         states[task_id] = earlier[task_id]
 
 
-class _CheckedSession:
-    """The session of a stream: it checks the token before each notification, and acknowledges the tasks of the stream.
+class _TaskSession:
+    """The session of a stream, which acknowledges the tasks of the stream."""
 
-    A token may be revoked while the stream is open, and the endpoint looks for this only from time to time.
-    """
-
-    def __init__(
-        self, ctx: ServerRequestContext[Any, Any], task_ids: list[str] | None = None
-    ) -> None:
-        self._ctx = ctx
+    def __init__(self, ctx: ServerRequestContext[Any, Any], task_ids: list[str]) -> None:
         self._session: Any = ctx.session
         self._task_ids = task_ids
         self.acknowledged = anyio.Event()
@@ -141,14 +121,9 @@ class _CheckedSession:
         return getattr(self._session, name)
 
     async def send_notification(self, notification: Any, **options: Any) -> None:
-        """Send a notification.
-
-        Raises:
-            MCPError: if a new request with the token would be refused, which ends the stream.
-        """
-        await self._check_token()
+        """Send a notification."""
         is_first = isinstance(notification, types.SubscriptionsAcknowledgedNotification)
-        if is_first and self._task_ids is not None:
+        if is_first:
             params = notification.params
             honored = params.notifications.model_copy(update={"taskIds": self._task_ids})
             changed = params.model_copy(update={"notifications": honored})
@@ -156,19 +131,3 @@ class _CheckedSession:
         await self._session.send_notification(notification, **options)
         if is_first:
             self.acknowledged.set()
-
-    async def _check_token(self) -> None:
-        request = self._ctx.request
-        recheck = None if request is None else request.scope.get(RECHECK)
-        if request is None or recheck is None:  # as on stdio
-            return
-        while True:
-            try:
-                # Its role may have changed, and with it the principal of the stream.
-                if await recheck() == request.scope[CHECKED]:
-                    return
-            except CovaltError as error:
-                if error.http_status == _UNAVAILABLE:
-                    await anyio.sleep(POLL_S)
-                    continue
-            raise MCPError(types.INVALID_REQUEST, "the token of this stream is not valid any more")

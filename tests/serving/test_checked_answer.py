@@ -1,0 +1,135 @@
+"""Nothing leaves for a client whose token is not valid any more, on any stream of the endpoint ``/mcp``."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from covalt_git.credentials.agent_tokens import AgentTokens
+from covalt_git.serving import mcp_endpoint
+from tests.mcp_client import VERSIONS, add_toolset, make_project, request
+from tests.uvicorn_server import served
+
+TOOL = """\
+import time
+from pathlib import Path
+from covalt_toolset import get_context
+
+def slow(workspace: Path) -> str:
+    get_context().progress(1, 2, "first")
+    while not (workspace / "gate").exists():
+        time.sleep(0.01)
+    get_context().progress(2, 2, "second")
+    return "the result"
+"""
+MANIFEST = """\
+id: slow
+name: Slow
+version: "1"
+tools:
+  - {id: slow, entrypoint: "tools.slow:slow"}
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    roles = '  writer: {allow: ["slow.*"]}\n'
+    root = make_project(tmp_path_factory.mktemp("checked") / "project", roles=roles)
+    add_toolset(root, "slow", MANIFEST, TOOL)
+    return root
+
+
+@pytest.fixture(scope="module")
+def port(root: Path) -> Iterator[int]:
+    """The port of a server that does not look for revoked tokens itself while a test runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mcp_endpoint, "CLEANUP_S", 3600)
+        with served(root) as port:
+            yield port
+
+
+def lines_of(
+    http: httpx2.Client,
+    port: int,
+    method: str,
+    headers: dict[str, str],
+    body: Any,
+    revoke: Callable[[], None],
+) -> list[str]:
+    """Return the events of a stream after the first, upon which ``revoke`` is called."""
+    with http.stream(method, f"http://127.0.0.1:{port}/mcp", headers=headers, json=body) as answer:
+        lines = (line for line in answer.iter_lines() if line.startswith("data: {"))
+        assert "first" in next(lines)
+        revoke()
+        return [*lines]
+
+
+def headers_of(token: str, version: str) -> dict[str, str]:
+    return {
+        "Accept": "application/json, text/event-stream",
+        "Authorization": f"Bearer {token}",
+        "MCP-Protocol-Version": version,
+    }
+
+
+@pytest.mark.parametrize("version", [VERSIONS[0], "2025-11-25"])
+def test_an_open_call_delivers_neither_progress_nor_a_result_after_its_token_was_revoked(
+    root: Path, port: int, version: str
+) -> None:
+    agents = AgentTokens(root)
+    name = f"agent-{version}"
+    token = agents.new(name, "writer")[1]
+    body = request("tools/call", name="slow.slow", arguments={})
+    body["params"]["_meta"]["progressToken"] = 1
+    headers = headers_of(token, version)
+    with httpx2.Client(verify=False, timeout=20) as http:
+        if version == VERSIONS[0]:
+            headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "slow.slow"}
+        else:
+            headers["Mcp-Session-Id"] = begin_session(http, port, headers)
+
+        def revoke() -> None:
+            agents.revoke(name)
+            for workspace in (root / "data/chats").glob("*/workspace"):
+                (workspace / "gate").touch()
+
+        assert lines_of(http, port, "POST", headers, body, revoke) == []
+
+
+def begin_session(http: httpx2.Client, port: int, headers: dict[str, str]) -> str:
+    """Return the id of a new session."""
+    url = f"http://127.0.0.1:{port}/mcp"
+    params = {
+        "protocolVersion": headers["MCP-Protocol-Version"],
+        "capabilities": {},
+        "clientInfo": {"name": "a", "version": "1"},
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    session: str = http.post(url, headers=headers, json=body).headers["mcp-session-id"]
+    ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    http.post(url, headers={**headers, "Mcp-Session-Id": session}, json=ready)
+    return session
+
+
+def test_the_stream_of_a_session_gets_no_notice_after_its_token_was_revoked(
+    root: Path, port: int
+) -> None:
+    agents = AgentTokens(root)
+    token = agents.new("streams", "writer")[1]
+    headers = headers_of(token, "2025-11-25")
+    manifest = root / "toolsets/slow/toolset.yaml"
+    more = '  - {{id: more{0}, entrypoint: "tools.slow:slow"}}\n'
+    with httpx2.Client(verify=False, timeout=20) as http:
+        headers["Mcp-Session-Id"] = begin_session(http, port, headers)
+        url = f"http://127.0.0.1:{port}/mcp"
+        with http.stream("GET", url, headers=headers) as stream:
+            lines = (line for line in stream.iter_lines() if line.startswith("data: {"))
+            body = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+            assert "slow.slow" in http.post(url, headers=headers, json=body).text
+            manifest.write_text(manifest.read_text() + more.format(1))
+            assert "list_changed" in next(lines)
+            agents.revoke("streams")
+            manifest.write_text(manifest.read_text() + more.format(2))
+            assert [*lines] == []
