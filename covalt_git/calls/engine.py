@@ -672,7 +672,7 @@ class Engine:
         try:
             with step("run", call.id):
                 outcome = self._outcome(
-                    chat, started, target, begin=begin, confirmed=confirmed, hold=task.hold
+                    chat, started, target, begin=begin, confirmed=confirmed, held=task
                 )
         # Not KeyboardInterrupt: commands turn Ctrl-C into a cancellation, so that it cannot come between the end of the
         # tool and its record (cli/terminal/interrupt.py).
@@ -836,7 +836,7 @@ class Engine:
         begin: Callable[[], None],
         confirmed: bool = False,
         warm: bool = True,
-        hold: Callable[[str], None] = lambda _: None,
+        held: HeldTask | None = None,
     ) -> Outcome:
         """Run a call; ``begin`` is called just before, and ``hold`` with the task that an MCP server makes of it."""
         job = self.job(target, chat)
@@ -857,4 +857,4 @@ class Engine:
         begin()
         if target.tool.kind == "http":
             return http_calls.run(job, call.args)
-        return mcp_calls.run(job, call.args, hold)
+        return mcp_calls.run(job, call.args, held)

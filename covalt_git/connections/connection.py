@@ -28,6 +28,7 @@ from covalt_git.connections.server_tasks import (
     UnknownServerTaskError,
     read,
 )
+from covalt_git.connections.server_texts import message_of
 from covalt_git.connections.skill_listing import listed_skills
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
@@ -673,7 +674,11 @@ class Connection:
             elicitation_callback=self._on_elicitation,
             extensions=[
                 ServerTasks(
-                    self._on_task, self._leaves_task, self._on_task_message, self._on_task_question
+                    self._on_task,
+                    self._on_task_end,
+                    self._leaves_task,
+                    self._on_task_message,
+                    self._on_task_question,
                 )
             ],
             message_handler=self._on_message,
@@ -742,9 +747,9 @@ class Connection:
             self._stderr.add_stray_line(mask_of(self.definition).text(line))
 
     async def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
-        masked = mask_of(self.definition).text(message or "")
         if self._caller is not None:
-            self._caller.progress(progress, total, masked)
+            text = message_of(self.definition, message or "")
+            self._caller.progress(progress, total, text)
 
     async def _on_log(self, params: types.LoggingMessageNotificationParams) -> None:
         message = params.data if isinstance(params.data, str) else str(params.data)
@@ -757,14 +762,18 @@ class Connection:
         if caller is not None:
             await asyncio.to_thread(caller.held, task_id)
 
+    def _on_task_end(self) -> None:
+        if self._caller is not None:
+            self._caller.ended()
+
     def _leaves_task(self) -> bool:
         return self._caller is not None and self._caller.leaves()
 
     def _on_task_message(self, message: str) -> None:
         if self._caller is not None:
             self._task_messages += 1
-            masked = mask_of(self.definition).text(message)
-            self._caller.progress(self._task_messages, None, masked)
+            text = message_of(self.definition, message)
+            self._caller.progress(self._task_messages, None, text)
 
     async def _on_task_question(
         self, request: types.InputRequest

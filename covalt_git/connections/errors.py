@@ -9,10 +9,12 @@ from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR
 from pydantic import ValidationError
 
 from covalt_git.connections.answers import FROM_SERVER
+from covalt_git.connections.server_tasks import TaskCancelledError
+from covalt_git.connections.server_texts import message_of
 from covalt_git.connections.token_store import SignInNeededError, mask_of
 from covalt_git.errors import CovaltError, failure_text
 from covalt_git.http_client.transport import why_unreachable
-from covalt_git.text.display import shorten
+from covalt_git.text.display import running, shorten
 
 if TYPE_CHECKING:
     from covalt_git.connections.definition import Definition
@@ -150,6 +152,8 @@ def of_request(
 ) -> CovaltError:
     """Return the error of a failed request to a connected server; ``effect`` ends its message if no answer was read."""
     cause, name = first_cause(error), definition.name
+    if isinstance(cause, TaskCancelledError):
+        return TaskCancelledError(message_of(definition, cause.why), effect)
     if isinstance(cause, CovaltError):
         return cause
     if (needed := http.sign_in(definition)) is not None:
@@ -163,7 +167,7 @@ def of_request(
         if cause.code == PARSE_ERROR:
             why += effect
         # Masked before it is shortened, because a mask does not recognize a part of a secret.
-        return ServerRefusedError(shorten(mask_of(definition).text(why), _MOST_SHOWN))
+        return ServerRefusedError(running(shorten(mask_of(definition).text(why), _MOST_SHOWN)))
     why = why_unreachable(cause) or _first_line(cause)
     return ServerRefusedError(mask_of(definition).text(f"the MCP server {name}: {why}{effect}"))
 

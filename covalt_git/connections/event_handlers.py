@@ -26,6 +26,7 @@ class EventHandlers(NamedTuple):
         progress: receives the progress of a call: done, total or None, and a message.
         log: receives log messages of the server: level and message.
         held: receives the id of the task that the server made of a call, in a thread of its own.
+        ended: called when the server has said how the task ended.
         leaves: returns whether the server keeps running the task of a cancelled call.  It does if the call is
             cancelled because this process stops: a later process collects the result.
         ask: answers an elicitation: method and parameters of the protocol, and a future that is cancelled
@@ -36,5 +37,6 @@ class EventHandlers(NamedTuple):
     progress: Callable[[float, float | None, str], None] = _ignore
     log: Callable[[str, str], None] = _ignore
     held: Callable[[str], None] = _ignore
+    ended: Callable[[], None] = _ignore
     leaves: Callable[[], bool] = lambda: False
     ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None

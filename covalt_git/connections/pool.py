@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from covalt_git.connections.connection import Connection, Health, ServerCall
 from covalt_git.connections.event_handlers import EventHandlers
+from covalt_git.connections.server_tasks import CANCEL_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -28,6 +29,9 @@ _CLOSE_S = 10.0
 """Time limit of :meth:`Connections.close` in seconds; the SDK kills programs after four."""
 
 # A future cannot wait for a threading.Event too.
+LEAVE_S = CANCEL_S + 1
+"""Time in which the request about a task that is left may still be answered, in seconds."""
+
 _POLL_S = 0.1
 """Seconds between two checks whether the caller has cancelled."""
 
@@ -302,8 +306,19 @@ class Connections:
         handlers: EventHandlers,
         cancel: threading.Event | None,
     ) -> Result:
+        results: list[Result] = []
+        errors: list[Exception] = []
+        over = threading.Event()
+
         async def work() -> Result:
-            return await use(await self._connection(definition, wanted), handlers)
+            try:
+                results.append(await use(await self._connection(definition, wanted), handlers))
+                return results[0]
+            except Exception as error:
+                errors.append(error)
+                raise
+            finally:
+                over.set()
 
         future = asyncio.run_coroutine_threadsafe(work(), self._running())
         try:
@@ -315,6 +330,12 @@ class Connections:
         # After Ctrl-C in the caller's thread, the coroutine would continue, and hold the connection.
         except BaseException:
             future.cancel()
+            # The answer that has just arrived is not lost, although the future is cancelled.
+            if handlers.leaves() and over.wait(LEAVE_S):
+                if results:
+                    return results[0]
+                if errors:
+                    raise errors[0] from None
             raise
 
     async def _connection(self, definition: Definition, wanted: Callable[[], bool]) -> Connection:

@@ -18,6 +18,7 @@ from mcp.client.extension import ClientExtension, ResultClaim
 from pydantic import Field
 
 from covalt_git.errors import CovaltError
+from covalt_git.models.outcomes import UNKNOWN_EFFECT
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -32,16 +33,27 @@ EXTENSION = "io.modelcontextprotocol/tasks"
 CANCEL_S = 2.0
 """Time for the cancellation of a task to reach its server, in seconds."""
 
+MOST_ID = 1000
+"""Most characters of the id of a task: each request about it has the id in a header."""
+
 _SHORTEST_S, _LONGEST_S = 0.05, 60.0
 """Bounds of the time between two requests, which the server suggests."""
 
 _DEFAULT_MS = 1000
+_ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
 class TaskCancelledError(CovaltError):
-    """The server, or another of its clients, cancelled the task of a call."""
+    """The server, or another of its clients, cancelled the task of a call, with an optional reason.
 
-    code = "cancelled"
+    It has no code of its own: a call that is ``cancelled`` was cancelled by its own client, or by covalt-git.
+    """
+
+    code = "server_error"
+
+    def __init__(self, why: str, effect: str = "") -> None:
+        self.why = why
+        super().__init__(f"the server cancelled the task{f': {why}' if why else ''}{effect}")
 
 
 class UnknownServerTaskError(CovaltError):
@@ -51,7 +63,7 @@ class UnknownServerTaskError(CovaltError):
 
 
 class TaskAnswerError(CovaltError):
-    """The server says that a task is completed, and its result cannot be read."""
+    """The server says that a task is completed, and its result cannot be read; or the id of the task cannot be used."""
 
     code = "server_error"
 
@@ -110,6 +122,7 @@ class ServerTasks(ClientExtension):
 
     Arguments:
         held: called with the id of each new task, before it is polled.
+        ended: called when the server has said how the task ended.
         leaves: returns whether the server keeps running the task of a cancelled call.
         report: called with each new message about the state of a task.
         ask: answers a question of a task.
@@ -120,11 +133,13 @@ class ServerTasks(ClientExtension):
     def __init__(
         self,
         held: Callable[[str], Awaitable[None]],
+        ended: Callable[[], None],
         leaves: Callable[[], bool],
         report: Callable[[str], None],
         ask: Callable[[types.InputRequest], Awaitable[types.InputResponse | types.ErrorData]],
     ) -> None:
         self._held = held
+        self._ended = ended
         self._leaves = leaves
         self._report = report
         self._ask = ask
@@ -134,6 +149,11 @@ class ServerTasks(ClientExtension):
         return (ResultClaim(result_type="task", model=CreatedTask, resolve=self._resolve),)
 
     async def _resolve(self, task: CreatedTask, context: ClaimContext) -> types.CallToolResult:
+        if len(task.task_id) > MOST_ID:
+            raise TaskAnswerError(
+                f"the server made a task of the call, and the id of the task has {len(task.task_id):,} characters, "
+                f"more than {MOST_ID:,}{UNKNOWN_EFFECT}"
+            )
         try:
             await self._held(task.task_id)
             return await self._follow(context.session, task.task_id, task.poll_interval_ms)
@@ -164,7 +184,9 @@ class ServerTasks(ClientExtension):
         message: str | None = None
         while True:
             await asyncio.sleep(interval_s(interval_ms))
-            state = await read(session, task_id)
+            state = await self._read(session, task_id)
+            if state.status in _ENDED:
+                self._ended()
             interval_ms = state.poll_interval_ms
             if state.status_message and state.status_message != message:
                 message = state.status_message
@@ -179,14 +201,31 @@ class ServerTasks(ClientExtension):
                     )
                     raise MCPError.from_error_data(error)
                 case "cancelled":
-                    why = f": {state.status_message}" if state.status_message else ""
-                    raise TaskCancelledError(f"the server cancelled the task{why}")
+                    raise TaskCancelledError(state.status_message or "")
             requests = {
                 key: request for key, request in state.requests.items() if key not in answered
             }
             if requests:
                 await self._answer(session, task_id, requests)
                 answered |= requests.keys()
+
+    async def _read(self, session: ClientSession, task_id: str) -> TaskState:
+        """Return the state of a task; if its call is left meanwhile, and the task has ended, also this state."""
+        request = asyncio.ensure_future(read(session, task_id))
+        try:
+            return await asyncio.shield(request)
+        except asyncio.CancelledError:
+            try:
+                # The server may forget an answer that it has sent, so that no later process gets it.
+                if self._leaves() and (await asyncio.wait({request}, timeout=CANCEL_S))[0]:
+                    with suppress(Exception):
+                        state = request.result()
+                        if state.status in _ENDED:
+                            _uncancel()
+                            return state
+            finally:
+                request.cancel()
+            raise
 
     async def _answer(
         self, session: ClientSession, task_id: str, requests: dict[str, types.InputRequest]
@@ -201,6 +240,11 @@ class ServerTasks(ClientExtension):
             dumped: JsonObject = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
             params = _Answers(task_id=task_id, input_responses={key: dumped})
             await session.send_request(_Update(params=params), types.EmptyResult)
+
+
+def _uncancel() -> None:
+    if (current := asyncio.current_task()) is not None:
+        current.uncancel()
 
 
 async def read(session: ClientSession, task_id: str) -> TaskState:

@@ -163,6 +163,10 @@ class PendingCall(StrictModel):
     server_task: str | None = Field(
         None, description="The task that the MCP server made of the call, on another machine."
     )
+    server_answer: JsonObject | None = Field(
+        None,
+        description="How this task ended, until it can be recorded on the branch of the call.",
+    )
 
     @property
     def tool_call(self) -> "ToolCall":

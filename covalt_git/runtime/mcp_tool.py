@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from covalt_git.connections.connection import STRAY_LINE, CallTimeoutError, ServerCall
 from covalt_git.connections.event_handlers import EventHandlers
 from covalt_git.connections.pool import CONNECTIONS
-from covalt_git.connections.server_tasks import TaskAnswerError, UnknownServerTaskError
+from covalt_git.connections.server_tasks import (
+    TaskAnswerError,
+    TaskCancelledError,
+    UnknownServerTaskError,
+)
+from covalt_git.connections.server_texts import message_of
 from covalt_git.connections.token_store import mask_of
 from covalt_git.errors import CovaltError
 from covalt_git.http_tools.files import file_name
@@ -77,6 +82,7 @@ class McpJob(NamedTuple):
         digest: of the tool's definition that was accepted.
         wanted: returns whether the server may still run.
         held: receives the id of the task that the server made of the call.
+        ended: called when the server has said how this task ended.
         leaves: returns whether the server keeps running this task if the call is cancelled.
         ask: answers elicitations of the server, until the future is cancelled; None without a user.
     """
@@ -90,6 +96,7 @@ class McpJob(NamedTuple):
     wanted: Callable[[], bool]
     report: Callable[[Progress | Log], None]
     held: Callable[[str], None] = lambda _: None
+    ended: Callable[[], None] = lambda: None
     leaves: Callable[[], bool] = lambda: False
     ask: Callable[[str, JsonObject, Future[None]], JsonObject] | None = None
     cancel: threading.Event | None = None
@@ -98,13 +105,12 @@ class McpJob(NamedTuple):
 def run(job: McpJob) -> Outcome:
     """Make the call to its end, its limit or Ctrl-C."""
     log: list[str] = []
-    hints = job.tool.annotations
     asked = ServerCall(
         job.tool.upstream or job.tool.id.name,
         job.digest,
         json_schema.with_integers(job.tool.input_schema, job.args),
         job.limits.timeout_s or DEFAULT_TIMEOUT_S,
-        repeatable=hints.read_only is True or hints.idempotent is True,
+        repeatable=_is_repeatable(job.tool),
     )
 
     def heard(level: str, message: str) -> None:
@@ -119,6 +125,7 @@ def run(job: McpJob) -> Outcome:
         progress=lambda done, total, message: job.report(Progress(done, total, message)),
         log=heard,
         held=job.held,
+        ended=job.ended,
         leaves=job.leaves,
         ask=job.ask,
     )
@@ -146,46 +153,56 @@ def run(job: McpJob) -> Outcome:
     return outcome._replace(output=shortened("".join(f"{line}\n" for line in log)))
 
 
+def _is_repeatable(tool: Tool) -> bool:
+    hints = tool.annotations
+    return hints.read_only is True or hints.idempotent is True
+
+
 _TASK_S = 10.0
 """Time limit of a request about a task of an earlier process, in seconds."""
 
 
-def task_outcome(job: McpJob, task_id: str) -> Callable[[], Outcome] | None:
-    """Return a function that returns the outcome of a task from an earlier process; None while the server works on it.
+def task_end(job: McpJob, task_id: str) -> JsonObject | None:
+    """Return how a task from an earlier process ended, masked; None while the server works on it.
 
-    The function may write files into the workspace.
+    Its keys are ``answer``, what the server has sent, or ``error``, an error of a call.  It can be stored, because a server
+    may forget an answer that it has sent.
 
     Raises:
         CovaltError: if the server cannot be reached, which may be for a short time only.
     """
     mask = mask_of(job.definition)
 
-    def failed(code: str, message: str) -> Callable[[], Outcome]:
-        return lambda: Outcome.failed(CallError(code=code, message=message))
+    def failed(code: str, message: str) -> JsonObject:
+        return {"error": CallError(code=code, message=message).model_dump(mode="json")}
 
     try:
         state, answer = CONNECTIONS.task(job.definition, task_id, _TASK_S, wanted=job.wanted)
     except UnknownServerTaskError as error:
-        message = mask.text(error.message)
+        message = message_of(job.definition, error.message)
         lost = f"the process that made the call ended, and its MCP server has no answer: {message}"
         return failed("interrupted", lost + UNKNOWN_EFFECT)
     except TaskAnswerError as error:
         # No later answer to a completed task can be better.
         return failed(error.code, mask.text(error.message) + UNKNOWN_EFFECT)
-    why = mask.text(state.status_message or (state.error.message if state.error else ""))
+    why = message_of(
+        job.definition, state.status_message or (state.error.message if state.error else "")
+    )
     if state.status == "failed":
         return failed("server_error", why or "the task failed")
     if state.status == "cancelled":
-        return failed("cancelled", f"the server cancelled the task{f': {why}' if why else ''}")
-    if answer is None:
-        return None
+        cancelled = TaskCancelledError(why, "" if _is_repeatable(job.tool) else UNKNOWN_EFFECT)
+        return failed(cancelled.code, cancelled.message)
+    return None if answer is None else {"answer": mask.value(storable(answer)[0])}
 
-    def completed() -> Outcome:
-        log: list[str] = []
-        outcome = _outcome(job, answer, log.append)
-        return outcome._replace(output=shortened("".join(f"note: {line}\n" for line in log)))
 
-    return completed
+def task_outcome(job: McpJob, end: JsonObject) -> Outcome:
+    """Return the outcome of a task that ended as :func:`task_end` returned; it may write files into the workspace."""
+    if "error" in end:
+        return Outcome.failed(CallError.model_validate(end["error"]))
+    log: list[str] = []
+    outcome = _outcome(job, end["answer"], log.append)
+    return outcome._replace(output=shortened("".join(f"note: {line}\n" for line in log)))
 
 
 def read_resource(

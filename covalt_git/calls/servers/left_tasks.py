@@ -78,29 +78,41 @@ def _left(chat: ChatStore) -> list[PendingCall]:
 
 def collect_one(engine: Engine, chat: ChatStore, call: PendingCall) -> bool:
     """Fetch and record the answer of a call; return whether it is recorded."""
+    from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
+
     # As its caller: the tool must still be visible and granted.
     own = replace(engine, principal=Principal(call.by, call.role))
-    why, end = "", None
+    why, end = "", call.server_answer
     try:
         target = own.catalog.find_callable(call.tool_id)
-        # Before the chat is locked, because a server may take long to answer.
-        end = mcp_calls.task_outcome(own.job(target, chat), call.args, call.server_task or "")
+        job = mcp_calls.task_job(own.job(target, chat), call.args)
         if end is None:
-            why = "its MCP server has not answered in time"
-    except (UnknownNameError, DisabledToolError, GrantNeededError) as error:
+            # Before the chat is locked, because a server may take long to answer.
+            end = mcp_tool.task_end(job, call.server_task or "")
+            if end is None:
+                why = "its MCP server has not answered in time"
+    except DisabledToolError as error:
+        why = f"its answer cannot be fetched: {error.message}"
+    except (UnknownNameError, GrantNeededError) as error:
         return _record_loss(own, chat, call, f"its answer cannot be fetched: {error.message}")
     except CovaltError as error:
         why = f"its MCP server cannot be reached: {error.message}"
-    if end is None:
-        # It may answer, or be reached, later.
-        return _is_late(own, call) and _record_loss(own, chat, call, why)
+    if why or end is None:
+        # It may answer, be reached, or be enabled later.
+        is_lost = call.server_answer is None and _is_late(own, call)
+        return is_lost and _record_loss(own, chat, call, why)
     with own.writing(chat) as writer:
-        # Another process may have recorded it, or its user has switched to another branch, whose files the result must
-        # not change.
-        if chat.call(call.id) != call or chat.active_branch() != call.branch:
+        # Another process may have recorded it.
+        if chat.call(call.id) != call:
             return chat.call(call.id) is None
+        # Its user has switched to another branch, whose files the result must not change.  The server may forget the
+        # answer, so it is stored.
+        if chat.active_branch() != call.branch:
+            if call.server_answer is None:
+                writer.put_call(call.model_copy(update={"server_answer": end}))
+            return False
         writer.commit_changes()
-        outcome = end()
+        outcome = mcp_tool.task_outcome(job, end)
         level = program_level(target.toolset, target.tool)
         record = record_of(writer, call, target, outcome, outcome.error, level=level, read=None)
         snapshot = writer.scan()

@@ -36,6 +36,7 @@ from covalt_git.workspaces.lock import CancelledError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from covalt_git.calls.servers.held_task import HeldTask
     from covalt_git.calls.tool_run import ToolRun
     from covalt_git.catalog.catalog import Found
     from covalt_git.connections.connection import Health
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from covalt_git.models.sources.tool_lock import LockedOffer, LockedTool
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ProgramSandbox
+    from covalt_git.runtime.mcp_tool import McpJob
     from covalt_git.toolsets.toolset import Toolset
     from covalt_git.workspaces.chat import ChatStore
 
@@ -158,8 +160,8 @@ def _ignore(_: str) -> None:
     pass
 
 
-def run(job: ToolRun, args: JsonObject, hold: Callable[[str], None] = _ignore) -> Outcome:
-    """Call a tool of an MCP server once; ``hold`` gets the id of its task, if that outlives this process."""
+def run(job: ToolRun, args: JsonObject, held: HeldTask | None = None) -> Outcome:
+    """Call a tool of an MCP server once; ``held`` gets the id of its task, if that outlives this process."""
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
     try:
@@ -198,7 +200,8 @@ def run(job: ToolRun, args: JsonObject, hold: Callable[[str], None] = _ignore) -
             wanted=grant_check(job.root, target.toolset, server),
             report=follower.report,
             # A program ends with this process, and its tasks with it.
-            held=_ignore if server.transport == "stdio" else hold,
+            held=_ignore if held is None or server.transport == "stdio" else held.hold,
+            ended=(lambda: None) if held is None else held.has_ended.set,
             leaves=lambda: server.transport != "stdio" and follower.cancel.is_stop,
             ask=ask,
             cancel=stop,
@@ -211,30 +214,24 @@ def run(job: ToolRun, args: JsonObject, hold: Callable[[str], None] = _ignore) -
     )
 
 
-def task_outcome(job: ToolRun, args: JsonObject, task_id: str) -> Callable[[], Outcome] | None:
-    """Return a function that returns the outcome of a task which a server made of a call in an earlier process.
-
-    It is None while the server works, or waits for an answer of a user: the client of the call is gone.  The caller of
-    the function must hold the chat's lock, because the result may be files.
+def task_job(job: ToolRun, args: JsonObject) -> McpJob:
+    """Return a job for :func:`mcp_tool.task_end`: a call whose server made a task of it in an earlier process.
 
     Raises:
-        CovaltError: if the server is not granted, or cannot be reached.
+        CovaltError: if the server is not granted.
     """
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
     server, target = _server_of_call(job), job.found
-    return mcp_tool.task_outcome(
-        mcp_tool.McpJob(
-            tool=target.tool,
-            args=args,
-            definition=server,
-            digest="",
-            files=job.files,
-            limits=job.limits,
-            wanted=grant_check(job.root, target.toolset, server),
-            report=job.follower.report,
-        ),
-        task_id,
+    return mcp_tool.McpJob(
+        tool=target.tool,
+        args=args,
+        definition=server,
+        digest="",
+        files=job.files,
+        limits=job.limits,
+        wanted=grant_check(job.root, target.toolset, server),
+        report=job.follower.report,
     )
 
 
