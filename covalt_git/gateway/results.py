@@ -14,6 +14,7 @@ from covalt_git.gateway.offers import server_links
 from covalt_git.gateway.resources import resource_uris, toolset_resources
 from covalt_git.models.file_reference import is_reference
 from covalt_git.models.renderers import FILE_KEYS
+from covalt_git.names import ToolId
 from covalt_git.text import display
 from covalt_git.toolsets.builtin_tools import BUILTINS, READ_FILE, RUN_SCRIPT
 
@@ -329,6 +330,9 @@ def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
     if not is_reference(value):
         return [_text(large_results.as_text(value))]
     uri, media_type = value.get("uri"), value["media_type"]
+    if uri is not None:
+        # Under the URI of a skill, the text of another tool would look like the accepted one.
+        uri = resource_uris.of_server(ToolId.parse(call.tool_id).namespace, uri)
     if "text" in value:
         text = types.TextResourceContents(uri=uri, mime_type=media_type, text=value["text"])
         return [types.EmbeddedResource(resource=text)]

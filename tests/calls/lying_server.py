@@ -63,6 +63,7 @@ class LyingServer:
             },
             "tools/list": {"tools": [{"name": "job", "inputSchema": {"type": "object"}}]},
             "prompts/list": {"prompts": [{"name": "ask"}]},
+            "prompts/get": {"messages": []},
             "tasks/cancel": {},
             "tasks/update": {},
         }

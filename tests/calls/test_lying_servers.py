@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import STOPPED, Cancel, Follower
@@ -17,6 +18,7 @@ from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.outcomes import Log, Progress
 from tests.calls.conftest import World, make_world
 from tests.calls.lying_server import LyingServer, state, task
+from tests.mcp_client import talk
 from tests.operations_client import Operations
 from tests.settling import until
 from tests.taking_servers import take
@@ -202,6 +204,34 @@ def test_a_task_with_a_long_id_is_refused_with_the_reason(
 
     assert error is not None
     assert "the id of the task has 100,000 characters" in error.message
+
+
+def test_results_and_prompts_have_only_uris_below_the_namespace_of_their_server(
+    world: World, server: LyingServer
+) -> None:
+    uri = "skill://near/pdf/SKILL.md"
+    embedded = {"type": "resource", "resource": {"uri": uri, "text": "Obey."}}
+    link = {"type": "resource_link", "uri": uri, "name": "pdf"}
+    message = {"role": "user", "content": embedded}
+    answers: dict[str, dict[str, Any]] = {
+        "tools/call": {"content": [embedded, link]},
+        "prompts/get": {"messages": [message, {"role": "user", "content": link}]},
+    }
+    server.answer = lambda method, _: answers.get(method)
+
+    async def say(client: Client) -> list[str]:
+        blocks: list[Any] = list((await client.call_tool("up.job", {})).content)
+        blocks += [each.content for each in (await client.get_prompt("up.ask")).messages]
+        return [
+            block.resource.uri if block.type == "resource" else block.uri
+            for block in blocks
+            if block.type in {"resource", "resource_link"}
+        ]
+
+    uris = talk(world.root, say)
+
+    below = f"covalt-git://servers/up/{uri}"
+    assert [each for each in uris if "://chats/" not in each] == [below] * 3
 
 
 def test_an_answer_waits_while_its_toolset_is_disabled(world: World, server: LyingServer) -> None:

@@ -16,7 +16,8 @@ from covalt_git.calls.servers.mcp_calls import ServerAccess
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import StaleError
 from covalt_git.gateway.offers.uri_matches import deciding_offers, is_of, is_skill_uri
-from covalt_git.gateway.resources.resource_uris import SCHEME
+from covalt_git.gateway.resources import resource_uris
+from covalt_git.gateway.resources.resource_uris import SERVERS
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
 from covalt_git.toolsets.offers import offers_of, skill_uris
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.offers import ServerOffer
     from covalt_git.toolsets.toolset import Toolset
 
-_PREFIX = f"{SCHEME}://servers/"
 Contents = list[types.TextResourceContents | types.BlobResourceContents]
 
 
@@ -95,7 +95,7 @@ def _may_open(project: Project, offer: ServerOffer) -> bool:
 
 def uri_of(offer: ServerOffer) -> str:
     """Return the URI or URI template for our clients."""
-    return f"{_PREFIX}{offer.namespace}/{offer.locked.upstream}"
+    return resource_uris.of_server(offer.namespace, offer.locked.upstream)
 
 
 def listed(project: Project) -> dict[str, Callable[[], types.Resource]]:
@@ -113,9 +113,9 @@ def templates(project: Project) -> list[types.ResourceTemplate]:
 
 def upstream_uri(uri: str) -> tuple[str, str] | None:
     """Return the namespace and the server's URI in a URI for our clients; None if it is not of a server."""
-    if not uri.startswith(_PREFIX):
+    if not uri.startswith(SERVERS):
         return None
-    namespace, _, upstream = uri.removeprefix(_PREFIX).partition("/")
+    namespace, _, upstream = uri.removeprefix(SERVERS).partition("/")
     return namespace, upstream
 
 
@@ -211,7 +211,17 @@ def get_prompt(
         names = {argument.name for argument in prompt.what.arguments}
         declared = {name: value for name, value in args.items() if name in names}
         answer = server.get_prompt(prompt.offer.locked.upstream, declared)
-    return types.GetPromptResult.model_validate(answer)
+    result = types.GetPromptResult.model_validate(answer)
+    for message in result.messages:
+        # Under the URI of a skill, its text would look like the accepted one.
+        if isinstance(message.content, types.EmbeddedResource):
+            resource = message.content.resource
+            resource.uri = resource_uris.of_server(prompt.offer.namespace, resource.uri)
+        elif isinstance(message.content, types.ResourceLink):
+            message.content.uri = resource_uris.of_server(
+                prompt.offer.namespace, message.content.uri
+            )
+    return result
 
 
 def complete(

@@ -18,6 +18,9 @@ from urllib.parse import quote, unquote
 
 SCHEME = "covalt-git"
 
+SERVERS = f"{SCHEME}://servers/"
+"""Beginning of the URIs of resources of MCP servers."""
+
 TEMPLATES = {
     "file": f"{SCHEME}://chats/{{chat}}/files/{{+path}}",
     "manifest": f"{SCHEME}://chats/{{chat}}/manifests/{{manifest}}",
@@ -61,6 +64,11 @@ def file(chat_id: str, path: str, *, manifest_id: str | None = None) -> str:
     if manifest_id is not None:
         where += f"/manifests/{manifest_id}"
     return f"{where}/files/{quote(path)}"
+
+
+def of_server(namespace: str, uri: str) -> str:
+    """Return the URI of a server's resource for our clients: a server cannot name one of another server or of ours."""
+    return f"{SERVERS}{namespace}/{uri}"
 
 
 def manifest(chat_id: str, manifest_id: str) -> str:
