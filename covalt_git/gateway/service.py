@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.access.security import TokenRefusedError
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import RUNNING
-from covalt_git.catalog import tool_names
+from covalt_git.catalog import tool_names, toolset_cache
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.checks.effects import may_destroy
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_harmless
@@ -37,12 +37,15 @@ from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.tasks.task import TaskPlace
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.manifests.project_root import CONFIG
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.names import LOCAL_USER, new_id
 from covalt_git.operations.calls.calls import make_call
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
 from covalt_git.toolsets.builtin_tools import CREATE_CHATS, READ_FILE, RUN_SCRIPT, is_recorded
+from covalt_git.toolsets.permissions import not_accepted_here
+from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,13 +133,31 @@ class Gateway:
         # Made anew for each page, a list of 10,000 tools took 2.5 times as long as that of FastMCP.
         return self._cache.get(("tools", self.style, self._scope), self._files(), self._tools)
 
+    def shown_tools(self) -> dict[str, Tool]:
+        """Return the tools whose descriptions agents get: without those that only a pull has accepted.
+
+        A call of one of them is refused with what its user has to trust.
+        """
+        return self._cache.get(("shown", self.style, self._scope), self._files(), self._shown_tools)
+
+    def _shown_tools(self) -> dict[str, Tool]:
+        tools = self.tools()
+        ids = toolset_ids(self.root / "toolsets")
+        locked = {tool.toolset_id for tool in tools.values() if tool.is_locked}
+        hidden = {
+            tool_id
+            for toolset_id in locked & {*ids}
+            for tool_id in not_accepted_here(toolset_cache.toolset(self.root, toolset_id, ids))
+        }
+        return {name: tool for name, tool in tools.items() if tool.tool_id not in hidden}
+
     @property
     def _scope(self) -> tuple[object, ...] | None:
         return None if self.token is None else self.token.scope
 
     def _files(self) -> tuple[Path, ...]:
         """Return the files that determine the tools."""
-        return self.root / CONFIG, self.root / "toolsets"
+        return self.root / CONFIG, self.root / "toolsets", *Consents.of(self.root).files
 
     def _tools(self) -> dict[str, Tool]:
         project = self.project()
@@ -178,7 +199,7 @@ class Gateway:
                 server_offers.uri_of(offer): offer.locked.digest
                 for offer in server_offers.visible(project, kind)
             }
-        return Offer(self.tools(), prompts, resources, offered_skills.versions(project))
+        return Offer(self.shown_tools(), prompts, resources, offered_skills.versions(project))
 
     def listed(
         self, *, needs_chat: bool = False, apps: bool = False
@@ -198,7 +219,7 @@ class Gateway:
         for name, own in meta_tools.own_tools(self.mode).items():
             # The key is sorted before all ids.
             listed[f"!{name}"] = partial(meta_tools.describe, own, needs_chat=needs_chat)
-        names = self.tools()
+        names = self.shown_tools()
         if self.mode == "search":
             names = {name: names[name] for name in self._search_names()}
         for name, tool in names.items():
@@ -270,6 +291,8 @@ class Gateway:
                 return results.of_value({"tools": matches})
             case "read_tool":
                 tool = self._find(project, args["name"]).tool
+                if args["name"] not in self.shown_tools():
+                    raise NoSuchToolError(f"no tool has the name {args['name']!r}")
                 described = tool_listing.describe(tool, args["name"], root=self.root)
                 facts = described.model_dump(mode="json", by_alias=True, exclude_none=True)
                 return results.of_value(facts)
@@ -352,7 +375,7 @@ class Gateway:
 
     def _search(self, project: Project, query: str, limit: int) -> list[JsonObject]:
         """Return the callable tools that match a query, the best match first."""
-        names = {tool.tool_id: name for name, tool in self.tools().items()}
+        names = {tool.tool_id: name for name, tool in self.shown_tools().items()}
         with project.tool_index() as index:
             index.sync_toolsets()
             # The search also finds disabled tools; half of the results are assumed to be enabled.

@@ -186,6 +186,15 @@ def is_accepted_here(toolset: Toolset, key: str, digest: str) -> bool:
     return not Consents.of(toolset.root).lacking(state_permissions(toolset.id, state), strict=False)
 
 
+def not_accepted_here(toolset: Toolset) -> set[str]:
+    """Return the keys of accepted definitions whose acceptance is not trusted on this machine, as after a pull."""
+    if not toolset.state.accepted:
+        return set()
+    state = toolset.state.model_copy(update={"grants": {}})
+    lacking = Consents.of(toolset.root).lacking(state_permissions(toolset.id, state))
+    return {permission.fact["accepted"] for permission in lacking}
+
+
 def is_trusted(toolset: Toolset, key: str) -> bool:
     """Return whether a grant of a toolset acts on this machine."""
     grants = {key: toolset.state.grants[key]} if key in toolset.state.grants else {}

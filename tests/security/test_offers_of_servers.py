@@ -537,3 +537,33 @@ def test_what_a_server_lists_is_masked(root: Path, monkeypatch: pytest.MonkeyPat
 
 
 KINDS = ("tool", "resource", "template", "prompt")
+
+
+def test_descriptions_that_only_a_pull_has_accepted_are_not_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    adopt(root)
+    offer(root)
+    kinds = {"greet", "repeat", "note", "any"}
+
+    async def say(client: Client) -> set[str]:
+        listed = [
+            *(prompt.name for prompt in (await client.list_prompts()).prompts),
+            *(tool.name for tool in (await client.list_tools()).tools),
+            *(resource.name for resource in (await client.list_resources()).resources),
+            *(each.name for each in (await client.list_resource_templates()).resource_templates),
+        ]
+        return {name.removeprefix("near.") for name in listed} & kinds
+
+    async def called(client: Client) -> str:
+        return str((await client.call_tool("near.repeat", {})).content[0])
+
+    assert talk(root, say) == kinds
+    state = root / "toolsets/state/near.yaml"
+    accepted = state.read_text()
+    Consents.of(root).withdraw_all()
+    add_grant(root, "near", "process", "near", by="me")
+    state.write_text(accepted)  # as a pull
+    assert talk(root, say) == set()
+    assert "not_trusted" in talk(root, called)

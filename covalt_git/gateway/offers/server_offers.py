@@ -22,6 +22,7 @@ from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
 from covalt_git.toolsets.offers import offers_of, skill_uris
 from covalt_git.toolsets.permissions import check_offers_trusted
+from covalt_git.trust import NotTrustedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,8 +48,34 @@ def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
     """Return the offers of a kind that the principal may use, sorted by their ids.
 
     One for which a rule or an override requires approval is left out, because nothing that is read can wait for it.  So
-    is a resource or a template of a skill, whose files are read only as those of the skill.
+    is a resource or a template of a skill, whose files are read only as those of the skill, and an offer whose acceptance is
+    not trusted on this machine.
     """
+    return _trusted(project, usable(project, kind))
+
+
+def _trusted(project: Project, offers: list[ServerOffer]) -> list[ServerOffer]:
+    """Return the offers whose acceptance the user has trusted on this machine.
+
+    A pull can accept an offer, and a model reads its description.
+    """
+    # All at once first: each check reads the user's file of trusted permissions, and mostly all offers are trusted.
+    if _is_trusted(project, offers):
+        return offers
+    return [offer for offer in offers if _is_trusted(project, [offer])]
+
+
+def _is_trusted(project: Project, offers: Sequence[ServerOffer]) -> bool:
+    """Return whether the user has trusted on this machine that these offers are read without approval."""
+    try:
+        check_offers_trusted(offers, project.config)
+    except NotTrustedError:
+        return False
+    return True
+
+
+def usable(project: Project, kind: OfferKind) -> list[ServerOffer]:
+    """Return the offers of a kind as :func:`visible`, also those whose acceptance is not trusted on this machine."""
     offers = [
         offer for offer in _all(project) if offer.locked.kind == kind and _may_open(project, offer)
     ]
@@ -251,7 +278,7 @@ def _offer(project: Project, kind: OfferKind, offer_id: str) -> ServerOffer | No
     Raises:
         NotTrustedError: as :func:`_readable`.
     """
-    for offer in visible(project, kind):
+    for offer in usable(project, kind):
         if offer.id == offer_id:
             check_offers_trusted([offer], project.config)
             return offer

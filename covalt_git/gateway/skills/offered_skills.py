@@ -26,10 +26,9 @@ from covalt_git.models.sources.skill_entry import (
 )
 from covalt_git.names import ToolId
 from covalt_git.toolsets.permissions import check_offers_trusted
-from covalt_git.trust import NotTrustedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from covalt_git.gateway.offers.server_offers import Contents
     from covalt_git.project import Project
@@ -48,7 +47,10 @@ class ServerSkill(NamedTuple):
 
 def visible(project: Project) -> dict[str, SkillEntry]:
     """Return the skills that the principal may use, by the sorted URIs of their ``SKILL.md``."""
-    entries = {skill.entry.uri: skill.entry for skill in _trusted(project)}
+    entries = {
+        skill.entry.uri: skill.entry
+        for skill in _of_servers(server_offers.visible(project, "skill"))
+    }
     # A toolset's own skill comes first; `validate` reports a skill of a server with its URI.
     entries |= {entry.uri: entry for entry in _of_toolsets(project)}
     return dict(sorted(entries.items()))
@@ -61,7 +63,10 @@ def versions(project: Project) -> dict[str, str]:
 
 def resources(project: Project) -> dict[str, Callable[[], types.Resource]]:
     """Return a function that describes the ``SKILL.md`` of each visible skill of a server, by its URI."""
-    return {skill.entry.uri: partial(_described, skill.entry) for skill in _trusted(project)}
+    return {
+        skill.entry.uri: partial(_described, skill.entry)
+        for skill in _of_servers(server_offers.visible(project, "skill"))
+    }
 
 
 def read(project: Project, uri: str, chat_id: str | None) -> Contents | None:
@@ -109,8 +114,8 @@ def _of_toolsets(project: Project) -> Iterator[SkillEntry]:
                 yield skill.entry(toolset_id)
 
 
-def _of_servers(project: Project) -> Iterator[ServerSkill]:
-    for offer in server_offers.visible(project, "skill"):
+def _of_servers(offers: Iterable[ServerOffer]) -> Iterator[ServerSkill]:
+    for offer in offers:
         try:
             upstream = parsed_entry(offer.definition)
         except BadSkillError:  # a lock can come from a pull
@@ -123,33 +128,13 @@ def _of_servers(project: Project) -> Iterator[ServerSkill]:
         yield ServerSkill(offer, upstream, SkillEntry(uri, upstream.frontmatter, tuple(files)))
 
 
-def _trusted(project: Project) -> list[ServerSkill]:
-    """Return the skills of servers whose acceptance the user has trusted on this machine.
-
-    A pull can accept a skill, and a model follows its description.
-    """
-    skills = [*_of_servers(project)]
-    # All at once first: each check reads the user's file of trusted permissions, and mostly all skills are trusted.
-    if _is_trusted(project, skills):
-        return skills
-    return [skill for skill in skills if _is_trusted(project, [skill])]
-
-
-def _is_trusted(project: Project, skills: Sequence[ServerSkill]) -> bool:
-    try:
-        check_offers_trusted([skill.offer for skill in skills], project.config)
-    except NotTrustedError:
-        return False
-    return True
-
-
 def _readable(project: Project, uri: str) -> ServerSkill | None:
     """Return the server's skill that has the file served at a URI, if the principal may read it.
 
     Raises:
         NotTrustedError: if the user has not trusted that it is read without approval.
     """
-    for skill in _of_servers(project):
+    for skill in _of_servers(server_offers.usable(project, "skill")):
         if skill.entry.file(uri) is not None:
             check_offers_trusted([skill.offer], project.config)
             return skill
