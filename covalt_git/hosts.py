@@ -187,6 +187,13 @@ def is_local(host: str) -> bool:
     return _is_localhost(host) if ip is None else bool(_why_reserved(ip))
 
 
+def is_public_name(host: str) -> bool:
+    """Return whether a normalized host is an IP address, or a name that other networks can resolve."""
+    if _ip(host) is not None:
+        return True
+    return "." in host and not host.endswith((".local", ".internal", ".localdomain", ".home.arpa"))
+
+
 def is_loopback(host: str) -> bool:
     """Return whether a normalized host or an IP address is this machine."""
     ip = _ip(host)

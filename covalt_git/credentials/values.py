@@ -56,6 +56,10 @@ _SAYS_SO = (
 _QUOTES = ("'", '"')
 
 
+SHORTEST_SEARCHED = 6
+"""Shorter values of secrets are not searched in files: words such as ``true`` are in many."""
+
+
 class SecretsFileError(CovaltError):
     """The secrets file cannot be used: other users may read it, or a line is malformed."""
 

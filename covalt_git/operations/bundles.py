@@ -233,6 +233,7 @@ def export_server_json(context: Context, request: ExportServerJson) -> ServerJso
         request.server_name,
         request.server_url,
         needs_token=not context.project.config.issuers,
+        secrets=SecretStore.of_this_machine().known(),
     )
     return ServerJson(toolset_id=toolset.id, server=server)
 

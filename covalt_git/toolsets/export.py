@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from covalt_git.bundles.archive import MAX_FILES, pack_files
 from covalt_git.bundles.archive_reader import BadBundleError, digest_of_entries, read_folder
 from covalt_git.credentials.leaks import credentials
-from covalt_git.credentials.values import Mask
+from covalt_git.credentials.values import SHORTEST_SEARCHED, Mask
 from covalt_git.errors import CovaltError, Problem, in_order
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.names import REGISTRY_NAMESPACE
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.toolset import Toolset
 
 _PLAIN_VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]{0,40}")
-SHORTEST = 6
-"""Shorter values of secrets are not searched: words such as ``true`` are in many files."""
 
 
 class NotExportedError(CovaltError):
@@ -119,7 +117,7 @@ def _entries(toolset: Toolset, display_path: str, problems: list[Problem]) -> li
 def _secrets_in(content: bytes, secrets: Mapping[str, str], display_path: str) -> Iterator[Problem]:
     """Find secrets, also in binary files, which ``validate`` does not check."""
     for name, value in sorted(secrets.items()):
-        place = Mask([value]).place(content) if len(value) >= SHORTEST else None
+        place = Mask([value]).place(content) if len(value) >= SHORTEST_SEARCHED else None
         if place is not None:
             message = f"the file contains the value of {name}, which is set on this machine"
             yield _problem(content, place, display_path, message)

@@ -18,7 +18,6 @@ from covalt_git.credentials.leaks import credentials
 from covalt_git.credentials.named_values import announced, named_texts
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.templating.references import references, texts
-from covalt_git.toolsets.export import SHORTEST
 from covalt_git.toolsets.toolset import read_toolset
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _credentials(
         return
     values = {credential.value for credential in credentials(text)}
     values |= {credential.value for credential in map(announced, names) if credential is not None}
-    values |= {value for value in secrets.values() if len(value) >= SHORTEST}
+    values |= {value for value in secrets.values() if len(value) >= SHORTEST_SEARCHED}
     # The longest first: a secret may be a part of another one, and the rest of that one would stay in the text.
     for value in sorted(values, key=len, reverse=True):
         if value in text:

@@ -71,7 +71,10 @@ def test_a_name_that_the_registry_does_not_accept_is_refused(name: str) -> None:
     "url",
     ["", "/mcp", "http://tools.example.com/mcp", "https://localhost/mcp", "https://[::1]/mcp", "https://[x/mcp",
      "https:///mcp", "https://ada:key@tools.example.com/mcp", "https://{host}/mcp", "https://x.example/m cp",
-     "https://x.example/mcp#x", f"https://x.example/mcp?key={TOKEN}"],
+     "https://x.example/mcp#x", f"https://x.example/mcp?key={TOKEN}", "https://x.example/mcp?token=abcdef",
+     "https://x.example/a%0ab", "https://localhost./mcp", "https://LOCALHOST/mcp", "https://0x7f000001/mcp",
+     "https://[::ffff:127.0.0.1]/mcp", "https://169.254.169.254/mcp", "https://10.0.0.1/mcp", "https://nas/mcp",
+     "https://nas.local/mcp", "https://x.example\u202e/mcp"],
 )  # fmt: skip
 def test_a_url_that_others_cannot_use_is_refused(url: str) -> None:
     manifest = ToolsetManifest(id="lab", name="Lab", version="1")
@@ -85,6 +88,36 @@ def test_a_url_that_others_cannot_use_is_refused(url: str) -> None:
 def test_a_version_that_names_several_is_refused(version: str) -> None:
     with pytest.raises(CovaltError, match="does not accept the version"):
         described(version=version)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"description": "Uses zebra-quartz for mail"},
+        {"description": f"{'x' * 200}\n\nzebra-quartz"},
+        {"name": "zebra-quartz"},
+        {"version": "1.0.0-zebra-quartz"},
+        {"version": f"1.0.0-{TOKEN}"},
+        {"url": "https://x.example/zebra-quartz/mcp"},
+        {"url": "https://x.example/zebra%2Dquartz/mcp"},
+        {"name": "a\u202eb"},
+    ],
+)
+def test_a_value_of_a_secret_of_this_machine_or_a_hidden_character_is_refused(
+    facts: dict[str, str],
+) -> None:
+    url = facts.pop("url", URL)
+    manifest = ToolsetManifest(**{"id": "lab", "name": "Lab", "version": "1.0.0"} | facts)
+    secrets = {"COVALT_SECRET_MAIL": "zebra-quartz", "SHORT": "Lab"}
+    with pytest.raises(CovaltError, match="for server.json has") as refused:
+        server_json(manifest, NAME, url, needs_token=True, secrets=secrets)
+    assert "zebra" not in str(refused.value)
+
+
+def test_options_of_the_url_are_accepted() -> None:
+    manifest = ToolsetManifest(id="lab", name="Lab", version="1.0.0")
+    url = f"{URL}?names=underscore&mode=search"
+    assert server_json(manifest, NAME, url, needs_token=True)["remotes"][0]["url"] == url
 
 
 def test_a_credential_in_the_description_is_refused_and_not_printed() -> None:
