@@ -26,6 +26,7 @@ from covalt_git.connections.server_tasks import (
     TaskAnswerError,
     TaskState,
     UnknownServerTaskError,
+    cancel,
     read,
 )
 from covalt_git.connections.server_texts import message_of
@@ -440,6 +441,23 @@ class Connection:
                 return state, self._results.take()
             except MCPError as error:
                 raise TaskAnswerError(error.error.message) from None
+
+    async def cancel_task(self, task_id: str, timeout_s: float, caller: EventHandlers) -> None:
+        """Ask the server to cancel a task from an earlier process.
+
+        Raises:
+            CovaltError: if the server cannot be started or reached, or answers with an error.
+        """
+        async with self._request_lock:
+            client = await self.client(caller)
+            self._reset_http_failure()
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await cancel(client.session, task_id)
+            except Exception as error:  # noqa: BLE001 - the SDK raises many types
+                raise self._request_error(error) from None
+            finally:
+                self._last_used = asyncio.get_running_loop().time()
 
     def _begin_check(self, client: Client) -> None:
         """Let the program answer a request, or end it; the next request waits for this."""

@@ -239,6 +239,27 @@ class Connections:
             None,
         )
 
+    def cancel_task(
+        self,
+        definition: Definition,
+        task_id: str,
+        timeout_s: float,
+        *,
+        wanted: Callable[[], bool] = _always,
+    ) -> None:
+        """Ask the server to cancel a task from an earlier process.
+
+        Raises:
+            CovaltError: as :meth:`begin`, and if the server answers with an error.
+        """
+        self._use(
+            definition,
+            wanted,
+            lambda connection, caller: connection.cancel_task(task_id, timeout_s, caller),
+            _NO_HANDLERS,
+            None,
+        )
+
     def health(self, root: Path) -> list[Health]:
         """Return the state of each connection of a project that was used."""
         with self._lock:

@@ -169,7 +169,7 @@ class ServerTasks(ClientExtension):
     async def _cancel(self, session: ClientSession, task_id: str) -> None:
         """Cancel a task, so that the server does not finish work for which no caller waits."""
         with anyio.move_on_after(CANCEL_S, shield=True), suppress(Exception):
-            await session.send_request(_Cancel(params=_Params(task_id=task_id)), types.EmptyResult)
+            await cancel(session, task_id)
 
     async def _follow(
         self, session: ClientSession, task_id: str, interval_ms: float | None
@@ -245,6 +245,15 @@ class ServerTasks(ClientExtension):
 def _uncancel() -> None:
     if (current := asyncio.current_task()) is not None:
         current.uncancel()
+
+
+async def cancel(session: ClientSession, task_id: str) -> None:
+    """Ask the server to cancel a task.
+
+    Raises:
+        MCPError: if the server does not know it.
+    """
+    await session.send_request(_Cancel(params=_Params(task_id=task_id)), types.EmptyResult)
 
 
 async def read(session: ClientSession, task_id: str) -> TaskState:

@@ -7,6 +7,7 @@ it, and answers in any thread.  Answers that do not match their request are reje
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from concurrent.futures import CancelledError, Future, InvalidStateError
@@ -20,7 +21,7 @@ from covalt_git.json_values.pointer import json_path
 from covalt_git.models.elicitation import QuestionRecord
 from covalt_git.names import new_id
 from covalt_git.system import file_lock
-from covalt_git.text.display import shorten
+from covalt_git.text.display import is_shown, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 MOST_MESSAGE = 2_000
 """The most characters of a message in a record."""
+
+MOST_URL = 8_000
+"""The most characters of a URL that a user is asked to open."""
 
 WHERE_TO_ASK = "call the tool at a terminal, on its page, or from an MCP client with elicitation"
 MORE_TIME = "raise limits.answer_s of the tool, and in covalt.yaml if that is lower"
@@ -280,7 +284,7 @@ def inquire(
     With ``any_form``, forms are not checked; they come from MCP servers.
 
     Raises:
-        CannotAskError: if the respondent cannot answer one of the requests.
+        CannotAskError: if the respondent cannot answer one of the requests, or a URL cannot be shown or opened.
         BadFormError: if a form is not of flat fields, or asks for a secret.
     """
     # All are checked before any is shown: a user must not fill in a form of a group that fails.
@@ -288,11 +292,27 @@ def inquire(
         if question.kind not in respondent.kinds:
             respondent.refused(question.kind)
             raise _cannot_ask(question.kind)
+        if question.kind == "url":
+            _check_url(question)
         if question.kind == "form" and not any_form:
             form_fields(question.params.get("requestedSchema"))
     inquiry = Inquiry(questions)
     respondent.show(inquiry)
     return inquiry
+
+
+def _check_url(question: Question) -> None:
+    """Check that a user can read a URL of a tool or a server, and that to open it runs no script and reads no file."""
+    url = question.params.get("url")
+    why = ""
+    if not isinstance(url, str) or not re.match("https?://", url, re.IGNORECASE):
+        why = "is not an http or https URL"
+    elif len(url) > MOST_URL:
+        why = f"has {len(url):,} characters, and at most {MOST_URL:,} are shown"
+    elif not is_shown(url):
+        why = "has a hidden character"
+    if why:
+        raise CannotAskError(f"the URL that the user is asked to open {why}")
 
 
 def question_records(inquiry: Inquiry) -> list[QuestionRecord]:

@@ -196,6 +196,15 @@ def task_end(job: McpJob, task_id: str) -> JsonObject | None:
     return None if answer is None else {"answer": mask.value(storable(answer)[0])}
 
 
+def cancel_task(job: McpJob, task_id: str) -> None:
+    """Ask the server to cancel a task from an earlier process.
+
+    Raises:
+        CovaltError: if the server cannot be reached, or refuses.
+    """
+    CONNECTIONS.cancel_task(job.definition, task_id, _TASK_S, wanted=job.wanted)
+
+
 def task_outcome(job: McpJob, end: JsonObject) -> Outcome:
     """Return the outcome of a task that ended as :func:`task_end` returned; it may write files into the workspace."""
     if "error" in end:

@@ -137,7 +137,7 @@ def rename(writer: Writer, old: str, new: str) -> Branch:
     """
     chat = writer.chat
     at = chat.branch(old).manifest_id
-    _check_nothing_pending(chat, old, verb="renamed")
+    check_nothing_pending(chat, old, verb="renamed")
     check_free(chat, new)
     stored = write_stored(chat.store, Rename(old=old, new=new, at=at), f"rename: {old} {new}")
     if not chat.store.swap_ref(RENAME, None, stored):
@@ -195,7 +195,7 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> BranchDeleted:
             http_status=409,
         )
     if not force:
-        _check_nothing_pending(chat, name, verb="deleted")
+        check_nothing_pending(chat, name, verb="deleted")
     for call in _pending(chat, name):
         _cancel(writer, call)
     at = chat.branch(name).manifest_id
@@ -237,11 +237,21 @@ def _pending(chat: ChatStore, name: str) -> list[PendingCall]:
     return [call for call in chat.calls() if call.branch == name]
 
 
-def _check_nothing_pending(chat: ChatStore, name: str, *, verb: str) -> None:
+def check_nothing_pending(chat: ChatStore, name: str, *, verb: str) -> None:
+    """Check that no call waits on a branch that is renamed or deleted.
+
+    Raises:
+        CovaltError: if one does.
+    """
     for call in _pending(chat, name):
+        waits = "is pending on"
+        hint = f"covalt-git approval deny {call.execution_id}"
+        if call.server_task is not None:
+            waits = "waits for the answer of its MCP server on"
+            hint = "a running covalt-git serve records the answer"
         raise CovaltError(
-            f"a call is pending on the branch {name!r}, so it cannot be {verb}",
-            hint=f"covalt-git approval deny {call.execution_id}",
+            f"a call {waits} the branch {name!r}, so it cannot be {verb}",
+            hint=hint,
             code="call_waits",
             http_status=409,
         )

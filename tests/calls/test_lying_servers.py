@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,10 +13,16 @@ from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import STOPPED, Cancel, Follower
 from covalt_git.calls.servers import left_tasks
 from covalt_git.connections.pool import CONNECTIONS, Connections
+from covalt_git.errors import CovaltError
+from covalt_git.gateway.large_results import Delivery
+from covalt_git.gateway.service import Gateway
+from covalt_git.gateway.tasks import task_state
+from covalt_git.gateway.tasks.task_state import TaskQuery
 from covalt_git.grants.grants import add_grant
 from covalt_git.models.calls import CallError
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.models.outcomes import Log, Progress
+from covalt_git.workspaces import branches
 from tests.calls.conftest import World, make_world
 from tests.calls.lying_server import LyingServer, state, task
 from tests.mcp_client import talk
@@ -204,6 +211,29 @@ def test_a_task_with_a_long_id_is_refused_with_the_reason(
 
     assert error is not None
     assert "the id of the task has 100,000 characters" in error.message
+
+
+def test_a_client_cancels_a_task_that_an_earlier_process_left(
+    world: World, server: LyingServer
+) -> None:
+    server.answer = lambda method, _: state("working") if method == "tasks/get" else None
+    leave(world)
+    (call,) = world.waiting()
+    gateway = replace(Gateway(world.root), by=call.by, role=call.role)
+    query = TaskQuery(f"c1.{call.id}", Delivery(structured=True, modern=True))
+    assert task_state.read(gateway, query).status == "working"
+    with pytest.raises(CovaltError) as refused, world.project().chats.open("c1") as chat:
+        branches.check_nothing_pending(chat, call.branch, verb="renamed")
+    assert "waits for the answer of its MCP server" in refused.value.message
+    assert "None" not in refused.value.hint
+
+    task_state.cancel(gateway, query)
+
+    assert "tasks/cancel" in server.requests
+    assert task_state.read(gateway, query).status == "cancelled"
+    error = newest(world).error
+    assert error is not None
+    assert "the tool may have had its effect" in error.message
 
 
 def test_results_and_prompts_have_only_uris_below_the_namespace_of_their_server(

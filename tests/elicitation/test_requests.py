@@ -46,6 +46,21 @@ def respondent(*kinds: Any) -> Respondent:
     return Respondent(frozenset(kinds), lambda _: None)
 
 
+@pytest.mark.parametrize(
+    "url",
+    ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "https://a.example\u202e/x",
+     "https://a.example/\x1b[2J", f"https://a.example/{'x' * 8000}", None],
+)  # fmt: skip
+def test_a_url_that_a_user_cannot_read_or_open_is_not_shown(url: str | None) -> None:
+    question = OPEN.model_copy(update={"params": {**OPEN.params, "url": url}})
+    shown: list[Inquiry] = []
+
+    with pytest.raises(CannotAskError, match="the URL that the user is asked to open"):
+        inquire(Respondent(frozenset({"url"}), shown.append), {"go": question})
+
+    assert shown == []
+
+
 def test_questions_of_one_request_are_answered_one_by_one() -> None:
     inquiry = inquire(respondent("form", "roots"), {"who": NAME, "where": ROOTS})
     threading.Timer(0.01, inquiry.answer, ["where", {"roots": [{"uri": "file:///a"}]}]).start()

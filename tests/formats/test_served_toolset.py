@@ -109,7 +109,7 @@ def test_a_value_of_a_secret_of_this_machine_or_a_hidden_character_is_refused(
     url = facts.pop("url", URL)
     manifest = ToolsetManifest(**{"id": "lab", "name": "Lab", "version": "1.0.0"} | facts)
     secrets = {"COVALT_SECRET_MAIL": "zebra-quartz", "SHORT": "Lab"}
-    with pytest.raises(CovaltError, match="for server.json has") as refused:
+    with pytest.raises(CovaltError, match=r"for server\.json has") as refused:
         server_json(manifest, NAME, url, needs_token=True, secrets=secrets)
     assert "zebra" not in str(refused.value)
 

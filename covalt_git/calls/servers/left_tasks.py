@@ -123,6 +123,24 @@ def collect_one(engine: Engine, chat: ChatStore, call: PendingCall) -> bool:
     return True
 
 
+def cancel(engine: Engine, chat: ChatStore, call: PendingCall, why: str) -> None:
+    """Cancel a call at its server, and record it as cancelled; one whose answer is stored is recorded with the answer."""
+    from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
+
+    if call.server_answer is not None:
+        return
+    # Its client wants no answer any more, also if the server cannot be reached or does not know the task.
+    with suppress(CovaltError):
+        job = mcp_calls.task_job(
+            engine.job(engine.catalog.find_callable(call.tool_id), chat), call.args
+        )
+        mcp_tool.cancel_task(job, call.server_task or "")
+    with engine.writing(chat) as writer:
+        if chat.call(call.id) == call:
+            message = f"{why}{UNKNOWN_EFFECT}"
+            writer.finish_call(call, commits.unfinished(call, "cancelled", message))
+
+
 def _record_loss(engine: Engine, chat: ChatStore, call: PendingCall, why: str) -> bool:
     """Record a call as interrupted, and return that it is recorded."""
     message = f"the process that made the call ended, and {why}{UNKNOWN_EFFECT}"

@@ -15,6 +15,7 @@ from covalt_git.access.security import TokenRefusedError
 from covalt_git.calls.background import MAX_STORED_S
 from covalt_git.calls.outcomes import as_recorded
 from covalt_git.calls.running import RUNNING
+from covalt_git.calls.servers import left_tasks
 from covalt_git.conversations import commit_names
 from covalt_git.elicitation.requests import CannotAskError, Inquiry, refused_kind
 from covalt_git.errors import CovaltError
@@ -134,6 +135,10 @@ def cancel(gateway: Gateway, query: TaskQuery) -> None:
             # It was paused a moment ago; a script that runs elsewhere cannot be cancelled from here.
             with suppress(ScriptBusyError, commit_names.UnknownCommitError):
                 script_calls.cancel_script(context, chat, call_id)
+        elif call.status == "pending" and call.server_task is not None:
+            # It is busy while a server of covalt-git records its answer.
+            with suppress(ChatBusyError):
+                left_tasks.cancel(project.engine(), chat, call, WITHDRAWN)
         elif call.status == "pending" and call.execution_id is not None:
             # A reviewer may decide at the same time: then the call has run, or will not.
             with suppress(CovaltError):
