@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from covalt_git import yaml_text
 from covalt_git.credentials.leaks import credentials
 from covalt_git.credentials.named_values import announced, named_texts
+from covalt_git.credentials.values import SHORTEST_SEARCHED
 from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.templating.references import references, texts
 from covalt_git.toolsets.toolset import read_toolset
