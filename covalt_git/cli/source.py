@@ -436,10 +436,10 @@ def _failed(
     if not differences:
         output.say(f"{counted}, {'unchanged' if check else f'{rest} accepted'}")
         print_ended(source.toolset_id, outcome.refreshed.ended)
-    elif not check and (shown := chosen(source, differences, accepts=accepts)):
+    elif not check and (choice := chosen(source, differences, accepts=accepts)):
         # Of what was shown: a definition that changes meanwhile is not accepted.
         ids = {"toolset_id": source.toolset_id, "namespace": source.namespace}
-        digests, texts = shown
+        digests, texts = choice
         accepted = ask(sources.accept_tools, **ids, tools=digests, skill_texts=texts, reason=reason)
         print_renamed(accepted.renamed)
         if PROGRAM in digests:  # it was not started yet, so its tools are listed now
