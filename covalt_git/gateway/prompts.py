@@ -16,7 +16,7 @@ from covalt_git.gateway.resources import toolset_resources
 from covalt_git.gateway.resources.toolset_resources import contents, title
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from covalt_git.catalog.prompt_content import PromptText
     from covalt_git.models.prompts import Prompt, ToolsetItem
@@ -47,7 +47,7 @@ class Prompts(NamedTuple):
         """Return a dict, sorted by prompt id, of functions that each describe one prompt."""
         return {
             prompt.id: partial(_described, name, prompt)
-            for name, prompt in self._visible_prompts().items()
+            for name, prompt in self._named(server_offers.visible(self.project, "prompt")).items()
         }
 
     def find(self, name: str) -> ToolsetItem[Prompt]:
@@ -56,7 +56,8 @@ class Prompts(NamedTuple):
         Raises:
             NoSuchPromptError: if it does not exist for the client.
         """
-        prompt = self._visible_prompts().get(name)
+        # Also one whose acceptance is not trusted here: the answer then says what its user has to trust.
+        prompt = self._named(server_offers.usable(self.project, "prompt")).get(name)
         if prompt is None:
             raise NoSuchPromptError(f"unknown prompt {name!r}")
         return prompt
@@ -83,12 +84,13 @@ class Prompts(NamedTuple):
             ]
         return types.GetPromptResult(description=prompt.what.description or None, messages=messages)
 
-    def _visible_prompts(self) -> dict[str, ToolsetItem[Prompt]]:
+    def _named(self, offers: Iterable[ServerOffer]) -> dict[str, ToolsetItem[Prompt]]:
+        """Return the visible prompts of toolsets, and these of servers, by their names for clients."""
         with self.project.tool_index() as index:
             index.sync_toolsets()
             own = {prompt.id: prompt for prompt in self.project.catalog.prompts(index)}
         # A toolset of the project comes last: a server must not replace its prompt by one of the same id.
-        by_id = dict(sorted({**server_offers.prompts(self.project), **own}.items()))
+        by_id = dict(sorted({**server_offers.prompts(offers), **own}.items()))
         return {
             name: by_id[prompt_id]
             for name, prompt_id in tool_names.names([*by_id], self.style).items()

@@ -192,8 +192,8 @@ class Gateway:
                 item.what.uri or item.what.uri_template or "": item.digest
                 for item in project.catalog.resources(index)
             }
-        for server_offer in server_offers.visible(project, "prompt"):
-            prompts[server_offer.id] = server_offers.prompts(project)[server_offer.id].what
+        of_servers = server_offers.prompts(server_offers.visible(project, "prompt"))
+        prompts |= {prompt_id: prompt.what for prompt_id, prompt in of_servers.items()}
         for kind in ("resource", "template"):
             resources |= {
                 server_offers.uri_of(offer): offer.locked.digest

@@ -54,7 +54,7 @@ def test_the_text_of_an_embedded_resource_stays_a_text(root: Path) -> None:
 
     embedded = next(block.resource for block in result.content if block.type == "resource")
     assert (embedded.uri, embedded.mime_type, embedded.text) == (
-        "notes:///a/today.md",
+        "covalt-git://servers/near/notes:///a/today.md",
         "text/markdown",
         "# Today\n",
     )

@@ -25,7 +25,7 @@ from covalt_git.toolsets.permissions import check_offers_trusted
 from covalt_git.trust import NotTrustedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
@@ -217,9 +217,9 @@ def contents(sent: list[JsonObject], uri: str) -> Contents:
     return [kinds["blob" in content].model_validate({**content, "uri": uri}) for content in sent]
 
 
-def prompts(project: Project) -> dict[str, ServerPrompt]:
-    """Return the prompts by their ids."""
-    return {offer.id: _prompt(offer) for offer in visible(project, "prompt")}
+def prompts(offers: Iterable[ServerOffer]) -> dict[str, ServerPrompt]:
+    """Return prompts by their ids."""
+    return {offer.id: _prompt(offer) for offer in offers}
 
 
 def get_prompt(
