@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import mcp_types as types
 from pydantic import Field
 
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from covalt_git.json_values import JsonObject
+
+LIST_S = 60.0
+"""Time limit of all pages of a server's skills, in seconds."""
+
+MOST_SKILLS = 1000
+"""The most skills of a server that its lock has."""
 
 _MOST_SHOWN = 200
 
@@ -38,6 +45,16 @@ async def listed_skills(client: Client, most_pages: int) -> tuple[list[JsonObjec
         return [], []
     entries: list[JsonObject] = []
     notes: list[str] = []
+    with anyio.move_on_after(LIST_S) as limit:
+        await _list(client, most_pages, entries, notes)
+    if limit.cancelled_caught:
+        notes.append(f"other skills are not listed: the server takes longer than {LIST_S:g} s")
+    return entries, notes
+
+
+async def _list(
+    client: Client, most_pages: int, entries: list[JsonObject], notes: list[str]
+) -> None:
     uris = set[str]()
     cursor: str | None = None
     for _ in range(most_pages):
@@ -57,9 +74,11 @@ async def listed_skills(client: Client, most_pages: int) -> tuple[list[JsonObjec
                 if (spelling := compared_uri(fields["uri"])) in uris:
                     notes.append(f"the skill {uri} is not listed again: its URI is listed twice")
                     continue
+                if len(entries) == MOST_SKILLS:
+                    notes.append(f"other skills are not listed: at most {MOST_SKILLS:,} are")
+                    return
                 uris.add(spelling)
                 entries.append(fields)
         cursor = page.next_cursor
         if cursor is None:
-            break
-    return entries, notes
+            return

@@ -14,6 +14,7 @@ import yaml
 from mcp import Client
 
 from covalt_git.calls.servers.mcp_calls import list_tools
+from covalt_git.connections import skill_listing
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.errors import CovaltError
 from covalt_git.grants.grants import add_grant
@@ -386,6 +387,14 @@ def test_one_malformed_entry_hides_no_other_skill(root: Path, served: Path, entr
     listed = [name for _, name in refreshed(root, notes) if name.startswith("skill")]
     assert listed == ["skill_docs_pdf-825550d6"]
     assert [note for note in notes if "is not listed" in note], notes
+
+
+def test_a_server_lists_at_most_so_many_skills(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skill_listing, "MOST_SKILLS", 1)
+    notes: list[str] = []
+    names = [name for _, name in refreshed(root, notes) if name.startswith("skill")]
+    assert [name.partition("-")[0] for name in names] == ["skill_docs_pdf"]
+    assert [note for note in notes if "other skills are not listed" in note], notes
 
 
 @pytest.mark.parametrize(("files", "size"), [(513, 1), (2, 9 << 20)])

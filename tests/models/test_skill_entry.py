@@ -48,6 +48,12 @@ def test_a_folder_with_another_spelling_is_refused(uri: str) -> None:
         parsed_entry(entry(uri=uri))
 
 
+def test_a_skill_with_large_front_matter_is_refused() -> None:
+    large = entry() | {"frontmatter": {"name": "pdf", "description": "x" * 70_000}}
+    with pytest.raises(BadSkillError, match="its front matter has 70,"):
+        parsed_entry(large)
+
+
 def test_names_of_files_are_decoded() -> None:
     listed = parsed_entry(entry(f"{ROOT}/a%20b%25.md", f"{ROOT}/d/%C3%A9!(1).md"))
     assert [*listed.paths] == ["SKILL.md", "a b%.md", "d/é!(1).md"]

@@ -5,6 +5,7 @@ The same type describes the skills of our toolsets, which we serve, and those th
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
@@ -27,6 +28,9 @@ SCHEME = "skill"
 MOST_FILES = 512
 MOST_BYTES = 16 << 20
 """The most files, and bytes in them, of a skill that each host accepts (specification, "Limits")."""
+
+MOST_FRONT_MATTER = 64 << 10
+"""The most bytes of the front matter of a server's skill as JSON: the lock has it, and agents get it with each list."""
 
 _MOST_NAME = 64
 _MOST_URI = 2000
@@ -120,6 +124,10 @@ def parsed_entry(listed: JsonObject) -> SkillEntry:
         raise BadSkillError("its name must be lower-case letters and digits, joined by hyphens")
     if not isinstance(description, str) or not description:
         raise BadSkillError("it must have a description")
+    if (size := len(json.dumps(frontmatter))) > MOST_FRONT_MATTER:
+        raise BadSkillError(
+            f"its front matter has {size:,} bytes, and at most {MOST_FRONT_MATTER:,} are accepted"
+        )
     if uri.split("/")[-2] != name:
         raise BadSkillError(f"the last folder of its URI must be its name, {name!r}")
     if resources == "dynamic":
