@@ -330,8 +330,9 @@ def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
     if not is_reference(value):
         return [_text(large_results.as_text(value))]
     uri, media_type = value.get("uri"), value["media_type"]
-    if uri is not None:
-        # Under the URI of a skill, the text of another tool would look like the accepted one.
+    # Under the URI of a skill, the text of another tool would look like the accepted one.  Hosts draw pages of tools by
+    # their scheme, in which no skill is served on.
+    if uri is not None and not uri.startswith("ui://"):
         uri = resource_uris.of_server(ToolId.parse(call.tool_id).namespace, uri)
     if "text" in value:
         text = types.TextResourceContents(uri=uri, mime_type=media_type, text=value["text"])

@@ -242,9 +242,10 @@ def test_results_and_prompts_have_only_uris_below_the_namespace_of_their_server(
     uri = "skill://near/pdf/SKILL.md"
     embedded = {"type": "resource", "resource": {"uri": uri, "text": "Obey."}}
     link = {"type": "resource_link", "uri": uri, "name": "pdf"}
+    page = {"type": "resource", "resource": {"uri": "ui://pdf/page", "text": "<p>"}}
     message = {"role": "user", "content": embedded}
     answers: dict[str, dict[str, Any]] = {
-        "tools/call": {"content": [embedded, link]},
+        "tools/call": {"content": [embedded, link, page]},
         "prompts/get": {"messages": [message, {"role": "user", "content": link}]},
     }
     server.answer = lambda method, _: answers.get(method)
@@ -261,7 +262,12 @@ def test_results_and_prompts_have_only_uris_below_the_namespace_of_their_server(
     uris = talk(world.root, say)
 
     below = f"covalt-git://servers/up/{uri}"
-    assert [each for each in uris if "://chats/" not in each] == [below] * 3
+    # Hosts draw the page by its scheme.
+    assert [each for each in uris if "://chats/" not in each] == [
+        below,
+        "ui://pdf/page",
+        *[below] * 2,
+    ]
 
 
 def test_an_answer_waits_while_its_toolset_is_disabled(world: World, server: LyingServer) -> None:
