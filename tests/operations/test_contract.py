@@ -308,6 +308,7 @@ def open_page(api: Api, page: str) -> TestResponse:
 
 OTHERS = [
     "serve",
+    "storage serve",
     "dev",
     "init",
     "doctor",

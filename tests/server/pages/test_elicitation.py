@@ -176,7 +176,7 @@ def test_a_url_is_shown_and_opened_by_the_user(page: Page, served: Live) -> None
     expect(page.locator("main")).to_contain_text('"accept"')
 
     run(page, served, "odd")
-    expect(page.get_by_text("javascript:alert(1)")).to_be_visible()
+    expect(page.get_by_text("is not an http or https URL")).to_be_visible()
     expect(page.get_by_role("link", name="javascript")).to_have_count(0)
 
 
