@@ -32,7 +32,8 @@ PORT = "8787"
 
 _BLOCK = re.compile(r"(?ms)^( *)```(\w+)(?: (\S+))?\n(.*?)^ *```$")
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_PROMPT = re.compile(r"(\[y/N\]: |\[Y/n\]: )(\w*)$")
+_VALUE = "the-key-of-the-api"
+_PROMPT = re.compile(r"(\[y/N\]: |\[Y/n\]: |^value of \w+: ?)(\w*)$")
 _SHELL = re.compile(r"[|<>;&$~*]|^\w+=")
 _PROCESS_ENDS_LATER = re.compile(r"covalt-git(?: --role \w+)? (?:serve|dev)\b")
 _VARIES = re.compile(
@@ -178,14 +179,19 @@ class Reader:
         code, printed = 0, ""
         parts = command.split(" && ")
         for number, part in enumerate(parts):
-            answers = [found[2] for line in expected if (found := _PROMPT.search(line))]
+            answers = [
+                # What is typed at the prompt of a secret is not shown.
+                (found[1].strip(), found[2] or _VALUE)
+                for line in expected
+                if (found := _PROMPT.search(line))
+            ]
             code, output = self._runs(part, answers if number == len(parts) - 1 else [])
             printed += output
         if code:
             self.codes[command] = code
         self._compares(command, expected, self._constant(printed))
 
-    def _runs(self, part: str, answers: list[str]) -> tuple[int, str]:
+    def _runs(self, part: str, answers: list[tuple[str, str]]) -> tuple[int, str]:
         if part.startswith("cd "):
             self.folder = (self.folder / Path(part[3:].replace("~", str(self.home)))).resolve()
             return 0, ""
@@ -199,8 +205,8 @@ class Reader:
             re.sub(r"'[^']*'|\"[^\"$]*\"", "", part)
         ):
             terminal = Terminal(*shlex.split(part)[1:], cwd=self.folder, env=self.env)
-            for answer in answers:
-                terminal.answers("/N]: ", answer)
+            for prompt, answer in answers:
+                terminal.answers(f"{prompt} ", answer)
             terminal.end()
             return terminal.exit_code or 0, terminal.read
         result = subprocess.run(

@@ -290,14 +290,13 @@ def test_every_test_that_the_page_about_the_runtime_names_exists() -> None:
     assert set(ids) <= {name for rows in limits.values() for name, _ in rows}
 
 
-def test_the_port_of_urls_is_the_default_port() -> None:
+def test_the_port_of_urls_is_the_default_port_or_one_that_the_page_names() -> None:
     default = str(ServerConfig().port)
     for path in PAGES:
-        ports = re.findall(
-            r"http://(?:\w+:\S+@)?127\.0\.0\.1:(\d+)", path.read_text(encoding="utf-8")
-        )
+        text = path.read_text(encoding="utf-8")
+        ports = re.findall(r"http://(?:\w+:\S+@)?127\.0\.0\.1:(\d+)", text)
 
-        assert {*ports} <= {default}, path
+        assert {*ports} <= {default, *re.findall(r"serve --port (\d+)", text)}, path
 
 
 def test_no_document_installs_what_is_not_published() -> None:
