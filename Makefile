@@ -5,8 +5,9 @@ SAMPLE ?= .sample
 BIN    := $(VENV)/bin
 RUNS   := $(VENV)/.runs
 READY  := $(VENV)/.ready
-# More workers than cores spend more on imports and on fixtures of the session than the waits of tests leave idle.
-WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
+# One worker more than cores uses the time in which tests wait for processes and pages; each further one imports and
+# collects all tests once more, and saves little.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 THEIRS := $(VENV)/servers
 
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
