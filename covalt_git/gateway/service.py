@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from covalt_git.access.security import TokenRefusedError
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import RUNNING
-from covalt_git.catalog import tool_names, toolset_cache
+from covalt_git.catalog import tool_names
+from covalt_git.catalog.accepted_tools import without_pulled
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.checks.effects import may_destroy
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_harmless
@@ -37,14 +38,12 @@ from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.tasks.task import TaskPlace
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.manifests.project_root import CONFIG
-from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.names import LOCAL_USER, new_id
 from covalt_git.operations.calls.calls import make_call
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
 from covalt_git.toolsets.builtin_tools import CREATE_CHATS, READ_FILE, RUN_SCRIPT, is_recorded
-from covalt_git.toolsets.permissions import not_accepted_here
 from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
@@ -142,14 +141,8 @@ class Gateway:
 
     def _shown_tools(self) -> dict[str, Tool]:
         tools = self.tools()
-        ids = toolset_ids(self.root / "toolsets")
-        locked = {tool.toolset_id for tool in tools.values() if tool.is_locked}
-        hidden = {
-            tool_id
-            for toolset_id in locked & {*ids}
-            for tool_id in not_accepted_here(toolset_cache.toolset(self.root, toolset_id, ids))
-        }
-        return {name: tool for name, tool in tools.items() if tool.tool_id not in hidden}
+        shown = {tool.tool_id for tool in without_pulled(self.root, tools.values())}
+        return {name: tool for name, tool in tools.items() if tool.tool_id in shown}
 
     @property
     def _scope(self) -> tuple[object, ...] | None:

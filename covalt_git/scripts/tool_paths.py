@@ -7,6 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from covalt_git.catalog.accepted_tools import without_pulled
 from covalt_git.catalog.catalog import DisabledToolError
 from covalt_git.checks.effects import may_destroy
 from covalt_git.errors import CovaltError, UnknownNameError
@@ -162,6 +163,10 @@ def describe(catalog: Catalog, args: JsonObject) -> JsonObject:
     _check(DESCRIBE, args)
     entry = find(catalog, args["path"])
     tool = catalog.with_target(entry.alias or entry.tool)
+    if not without_pulled(catalog.root, [entry.tool]):
+        raise UnknownToolError(
+            f"unknown tool {args['path']!r}", hint="tools.search({query}) finds tools"
+        )
     hints = tool.annotations
     facts: JsonObject = {
         "name": tool.path,
@@ -208,6 +213,6 @@ def callable_tools(catalog: Catalog) -> dict[str, Tool]:
         listed = [*BUILTINS.values()]
     return {
         tool.path: tool
-        for tool in listed
+        for tool in without_pulled(catalog.root, listed)
         if catalog.may_call(tool).allowed and "script" in tool.callers
     }

@@ -125,6 +125,28 @@ def check_offers_trusted(offers: Sequence[ServerOffer], config: ProjectConfig) -
         Consents.of(toolset.root).check([*_of_state(toolset), *free])
 
 
+def trusted_offers(offers: Sequence[ServerOffer], config: ProjectConfig) -> list[ServerOffer]:
+    """Return the offers that :func:`check_offers_trusted` passes, in their order."""
+    trusted: set[str] = set()
+    by_toolset: dict[str, list[ServerOffer]] = {}
+    for offer in offers:
+        by_toolset.setdefault(offer.toolset.id, []).append(offer)
+    for of_toolset in by_toolset.values():
+        toolset = of_toolset[0].toolset
+        consents = Consents.of(toolset.root)
+        # The permissions of the toolset are those of each of its offers, and it may have a thousand.
+        if consents.lacking(_of_state(toolset)):
+            continue
+        free = {
+            offer.id: _without_approval(toolset, config.rules, (), [offer]) for offer in of_toolset
+        }
+        if not consents.lacking([permission for each in free.values() for permission in each]):
+            trusted |= free.keys()
+        else:
+            trusted |= {name for name, each in free.items() if not consents.lacking(each)}
+    return [offer for offer in offers if offer.id in trusted]
+
+
 def permissions_of_grants(
     toolset: Toolset, config: ProjectConfig | None, decided: Mapping[str, Grant]
 ) -> list[Permission]:

@@ -25,6 +25,7 @@ from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
 from covalt_git.trust.own_data import adopt
 from tests.mcp_client import REPOSITORY, make_project, read, resource_uris, talk
+from tests.operations_client import Operations
 from tests.trusting import use_config
 
 FIRST_ERA = REPOSITORY / "fixtures" / "servers" / "first_era.py"
@@ -537,6 +538,14 @@ def test_what_a_server_lists_is_masked(root: Path, monkeypatch: pytest.MonkeyPat
 
 
 KINDS = ("tool", "resource", "template", "prompt")
+DESCRIBE = """
+found = [tool["path"] for tool in tools.search({"query": "repeat", "limit": 50})["tools"]]
+try:
+    found.append(tools.describe.tool({"path": "near.repeat"})["path"])
+except Exception as error:
+    assert "near.repeat" in str(error)
+found
+"""
 
 
 def test_descriptions_that_only_a_pull_has_accepted_are_not_listed(
@@ -559,6 +568,17 @@ def test_descriptions_that_only_a_pull_has_accepted_are_not_listed(
     async def called(client: Client) -> str:
         return str((await client.call_tool("near.repeat", {})).content[0])
 
+    def described() -> bool:
+        """Return whether a script finds the tool, and its description."""
+        script = {"script": DESCRIBE}
+        answer = Operations(root)(
+            "call_tool", chat_id="c1", tool_id="workspace:run_script", args=script
+        )
+        assert answer["status"] == "success", answer
+        return "near.repeat" in str(answer["result"]["value"])
+
+    Operations(root)("create_chat", chat_id="c1")
+    assert described()
     assert talk(root, say) == kinds
     state = root / "toolsets/state/near.yaml"
     accepted = state.read_text()
@@ -566,4 +586,5 @@ def test_descriptions_that_only_a_pull_has_accepted_are_not_listed(
     add_grant(root, "near", "process", "near", by="me")
     state.write_text(accepted)  # as a pull
     assert talk(root, say) == set()
+    assert not described()
     assert "not_trusted" in talk(root, called)

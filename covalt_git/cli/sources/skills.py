@@ -56,7 +56,7 @@ def skills(name: str, skill: str | None, path: str) -> None:
         output.say(f"{path} is not text: {file.size:,} bytes", err=True)
         return
     _print_text(file)
-    if not file.skill.accepted:
+    if not file.skill.accepted and path == SKILL:
         # With the digest, because a refresh may pin another text before the command is run.
         words = f"{source.shown_id} {file.skill.name}@{file.skill.digest}"
         output.say(f"  hint: covalt-git source accept {words}", err=True)

@@ -21,8 +21,7 @@ from covalt_git.gateway.resources.resource_uris import SERVERS
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
 from covalt_git.toolsets.offers import offers_of, skill_uris
-from covalt_git.toolsets.permissions import check_offers_trusted
-from covalt_git.trust import NotTrustedError
+from covalt_git.toolsets.permissions import check_offers_trusted, trusted_offers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,19 +58,7 @@ def _trusted(project: Project, offers: list[ServerOffer]) -> list[ServerOffer]:
 
     A pull can accept an offer, and a model reads its description.
     """
-    # All at once first: each check reads the user's file of trusted permissions, and mostly all offers are trusted.
-    if _is_trusted(project, offers):
-        return offers
-    return [offer for offer in offers if _is_trusted(project, [offer])]
-
-
-def _is_trusted(project: Project, offers: Sequence[ServerOffer]) -> bool:
-    """Return whether the user has trusted on this machine that these offers are read without approval."""
-    try:
-        check_offers_trusted(offers, project.config)
-    except NotTrustedError:
-        return False
-    return True
+    return trusted_offers(offers, project.config)
 
 
 def usable(project: Project, kind: OfferKind) -> list[ServerOffer]:
