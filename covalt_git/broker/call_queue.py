@@ -43,7 +43,8 @@ def _app(open_calls: OpenCalls) -> Celery:
             "socket_connect_timeout": 10,
             "global_keyprefix": "",
         },
-        # A call that lost its connection goes on: its record is in git, and the message is dropped when it comes again.
+        # A worker that has lost the connection to Redis completes its calls, whose records are in git.  If Redis delivers the
+        # message of such a call again, it is dropped.
         worker_cancel_long_running_tasks_on_connection_loss=False,
         task_acks_late=True,
         task_default_queue=open_calls.queue(""),

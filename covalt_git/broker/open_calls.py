@@ -235,7 +235,7 @@ class OpenCalls:
         return described
 
     def why_cancelled(self, key: str) -> str | None:
-        """Return why a call is to be cancelled, if it is.
+        """Return why a client wants a call cancelled; None if no client does.
 
         Raises:
             BrokerError: if Redis cannot be reached.

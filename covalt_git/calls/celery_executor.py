@@ -75,7 +75,7 @@ class CeleryExecutor:
         self._leaves = threading.Event()
 
     def leave_calls(self) -> None:
-        """Cancel no further calls: the server stops, so its clients lose their connections, and workers go on."""
+        """Cancel no further calls: a server that stops closes the connections of its clients, and workers complete the calls."""
         self._leaves.set()
 
     def submit(self, work: Work) -> Submission:
@@ -135,7 +135,7 @@ class CeleryExecutor:
             while True:
                 if follower.cancel.is_stop:
                     raise CovaltError(
-                        "the server stops, and a worker goes on with the call",
+                        "the server stops, and a worker completes the call",
                         hint=f"the same request with call_id {call.call_id} returns its result",
                         code="still_running",
                         http_status=503,

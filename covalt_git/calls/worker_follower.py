@@ -67,7 +67,8 @@ class WorkerFollower:
         questions = {
             key: question.model_dump(mode="json") for key, question in inquiry.questions.items()
         }
-        # Not as the events above: a question that is not shown would be waited for in vain.
+        # An error is raised here, unlike for the events above: if the question is not shown, nobody can answer it, and the
+        # call would wait until its time limit.
         self._open_calls.report(self._call, "asks", inquiry.id, questions)
         inquiry.on_end(lambda: self._send("asked", inquiry.id))
         threading.Thread(target=self._deliver, args=(inquiry,), name="answers", daemon=True).start()

@@ -202,5 +202,5 @@ def _unknown(chat: ChatStore, name: str) -> CovaltError:
     ids = (oid[:digits] for oid in chat.reachable()) if _DIGITS.fullmatch(name) else ()
     error = UnknownCommitError(chat.id, name, [*heads, *ids])
     if _DATE.search(name):
-        error.hint = f"a date is no name of a commit; this lists the ids with their times: covalt-git chat log {chat.id} --all"
+        error.hint = f"a date cannot name a commit; list the ids with their times: covalt-git chat log {chat.id} --all"
     return error

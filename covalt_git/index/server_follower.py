@@ -1,8 +1,8 @@
 """Follower of the git server that has the chats, for the change feed of a node.
 
-While somebody follows the feed, a thread reads the list of chats, and brings the copies of the chats that this process opened
-last to what the server has.  That writes to the copies, which the feed notices as it notices other processes.  When nobody
-follows the feed any more, the thread ends: a node without open pages sends no requests.
+While a client reads the feed, a thread reads the list of chats, and brings the copies of the chats that this process opened
+last to what the server has.  That writes to the copies, which the feed notices as it notices other processes.  When no client reads
+the feed any more, the thread ends: a node without open pages sends no requests.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def check_command(
         placeholder: the text that is replaced by the name.
         example: such a command, for the hint.
         otherwise: what would happen without the placeholder.
-        belongs: what stands in its place.
+        belongs: by what the placeholder is replaced.
 
     Raises:
         PydanticCustomError: if the command may not be run as it is written.

@@ -44,7 +44,7 @@ class Readiness:
         self._checked_at = 0.0
 
     def problems(self) -> dict[str, str]:
-        """Return why parts are not ready, by their names; as it was at most two seconds ago."""
+        """Return why parts are not ready, by their names; the answer is at most two seconds old."""
         # Anyone may ask, and a check can start a program. So the checks run once at a time.
         with self._lock:
             if time.monotonic() - self._checked_at > _FRESH_S:

@@ -128,7 +128,8 @@ class Worker:
             yield
             return
         host, port = self._monitor
-        # Requests have a token or get nothing of value, so the names of the host are not limited.
+        # A request for metrics needs a token, and one without a token gets only the state of the parts.  So any name of this
+        # host is accepted.
         listener = listen(ServerConfig(allowed_hosts=(host,)), host=host, port=port)
         self.monitor_url = listener.url
         readiness = Readiness(

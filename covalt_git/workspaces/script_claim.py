@@ -197,7 +197,7 @@ def now() -> datetime:
 
 
 def clocks() -> tuple[float, float]:
-    """Return the seconds of a clock that nobody sets, and of the clock of the machine."""
+    """Return the seconds of the monotonic clock, and of the clock of the machine, which can be set."""
     return time.monotonic(), time.time()
 
 

@@ -67,7 +67,7 @@ def file(chat_id: str, path: str, *, manifest_id: str | None = None) -> str:
 
 
 def of_server(namespace: str, uri: str) -> str:
-    """Return the URI of a server's resource for our clients: a server cannot name one of another server or of ours."""
+    """Return the URI of a server's resource for our clients: it cannot be equal to a URI of another server, or of a resource of this project."""
     return f"{SERVERS}{namespace}/{uri}"
 
 

@@ -114,7 +114,7 @@ _REASON_WORDS = {
     "this project's state requires it": "a setting of this project requires approval of each call",
     "destructive": "the tool can delete or overwrite",
 }
-"""Reasons of records in words for a reviewer, who does not know what a decorator is."""
+"""The reasons for an approval as reviewers read them: the text for each reason in a record."""
 
 
 def _reason_words(reasons: Sequence[str]) -> str:

@@ -135,7 +135,7 @@ class HiddenFile(NamedTuple):
 
 
 def _hidden_file(toolset: Toolset, source: ToolSource) -> HiddenFile | None:
-    """Return the file that the program of a granted server does not see; None if there is no such file."""
+    """Return the file that the sandbox hides from the program of a granted server; None if it hides none."""
     server = source.declared
     if isinstance(server, Source) or server.command is None:
         return None
