@@ -52,8 +52,9 @@ function isInUse(element) {
 
 // Updates in place
 
-// Timestamps have another text as soon as they are parsed (times.js), and the same timestamp another one later.
-const markup = (element) => element.outerHTML.replace(/(<time datetime="[^"]*")[^>]*>[^<]*/g, "$1>");
+// Timestamps have another text as soon as they are parsed (times.js), and the same timestamp another one later.  htmx
+// marks the elements that it has processed, and on a slow machine it does so before this script runs.
+const markup = (element) => element.outerHTML.replace(/(<time datetime="[^"]*")[^>]*>[^<]*/g, "$1>").replaceAll(' data-htmx-powered="true"', "");
 
 function remember(root) {
   for (const element of root.querySelectorAll("[data-live], [data-live=rows] > *, [data-live=rows] details[id]")) served.set(element, markup(element));
