@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, Route, expect
 
-from tests.browser import console_errors
+from tests.browser import DRAWN, console_errors
 from tests.journeys.terminal import Terminal
 from tests.operations_client import Operations
 
@@ -86,21 +86,26 @@ def test_a_call_appears_in_the_open_conversation_and_nothing_else_changes(
     expect(calls.last.get_by_role("heading", name="b.txt")).to_be_visible()
 
 
-def test_an_open_row_stays_on_a_page_that_htmx_has_processed_before_live_js_runs(
-    chat: str, write: Callable[[str], Any], open_page: Callable[[str], Page], url: str
-) -> None:
-    write("a.txt")
-    page = open_page("")
+def open_with_late_live_js(page: Page, address: str, sign: str) -> None:
+    """Open a page whose live.js runs after another script has changed an element, which ``sign`` selects."""
     held: list[Route] = []
 
     def hold(route: Route) -> None:
         held.append(route)
 
     page.route("**/live.js*", hold, times=1)
-    page.goto(f"{url.partition('?')[0]}chats/{chat}", wait_until="commit")
-    page.wait_for_selector("[data-htmx-powered]", state="attached")
+    page.goto(address, wait_until="commit")
+    page.wait_for_selector(sign, state="attached")
     held[0].continue_()
     page.wait_for_load_state()
+
+
+def test_an_open_row_stays_on_a_page_that_htmx_has_processed_before_live_js_runs(
+    chat: str, write: Callable[[str], Any], open_page: Callable[[str], Page], url: str
+) -> None:
+    write("a.txt")
+    page = open_page("")
+    open_with_late_live_js(page, f"{url.partition('?')[0]}chats/{chat}", "[data-htmx-powered]")
     calls = page.locator("[data-new] details.call")
     calls.first.locator("summary").first.click()
     shown = calls.first.get_by_role("heading", name="a.txt")
@@ -112,6 +117,24 @@ def test_an_open_row_stays_on_a_page_that_htmx_has_processed_before_live_js_runs
 
     expect(calls.filter(has_text="success")).to_have_count(2, timeout=PATIENCE_MS)
     assert shown.get_attribute("data-old") == "yes"
+
+
+def test_the_page_of_an_artifact_that_had_its_height_before_live_js_runs_is_not_loaded_again(
+    operate: Operations, chat: str, open_page: Callable[[str], Page], url: str
+) -> None:
+    ids = {"chat_id": chat}
+    operate("call_tool", **ids, tool_id="data-lab:load_sample", args={})
+    result = operate("call_tool", **ids, tool_id="data-lab:summarize", args={"path": "weather.csv"})
+    page = open_page("")
+    address = f"{url.partition('?')[0]}chats/{chat}/calls/{result['id']}"
+    open_with_late_live_js(page, address, "iframe[data-sized]")
+    page.locator("iframe.artifact").evaluate("frame => { frame.dataset.old = 'yes' }")
+
+    with page.expect_response(address):
+        operate("rename_chat", **ids, title="Another title")
+    page.evaluate(DRAWN)
+
+    assert page.locator("iframe.artifact").get_attribute("data-old") == "yes"
 
 
 def test_the_row_of_a_decided_call_is_replaced_although_it_has_the_focus(

@@ -52,9 +52,10 @@ function isInUse(element) {
 
 // Updates in place
 
-// Timestamps have another text as soon as they are parsed (times.js), and the same timestamp another one later.  htmx
-// marks the elements that it has processed, and on a slow machine it does so before this script runs.
-const markup = (element) => element.outerHTML.replace(/(<time datetime="[^"]*")[^>]*>[^<]*/g, "$1>").replaceAll(' data-htmx-powered="true"', "");
+// Timestamps have another text as soon as they are parsed (times.js), and the same timestamp another one later.  On a slow
+// machine, htmx marks the elements that it has processed, and frames get their height (artifacts.js), before this script runs.
+const ADDED = / data-htmx-powered="true"| data-sized=""| style="--height: [^"]*"/g;
+const markup = (element) => element.outerHTML.replace(/(<time datetime="[^"]*")[^>]*>[^<]*/g, "$1>").replace(ADDED, "");
 
 function remember(root) {
   for (const element of root.querySelectorAll("[data-live], [data-live=rows] > *, [data-live=rows] details[id]")) served.set(element, markup(element));
