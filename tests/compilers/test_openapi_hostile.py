@@ -292,6 +292,7 @@ def test_an_integer_beyond_2_53_is_within_the_limits_that_allow_it() -> None:
     assert built.url.endswith(f"?q={2**63 - 1}")
 
 
+@pytest.mark.stress
 def test_time_is_linear_in_the_operations() -> None:
     def seconds(operations: int) -> float:
         ref = {"$ref": "#/components/schemas/S0"}

@@ -67,6 +67,7 @@ def test_references_lead_into_the_schema_only_and_no_file_is_read(
 # --- bounds ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize(
     "pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^([a-zA-Z]+)*$", "(.*)*b", "^(.*?,){200}$"]
 )
