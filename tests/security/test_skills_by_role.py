@@ -197,6 +197,34 @@ def test_other_spellings_are_of_the_scheme_of_skills_too(uri: str) -> None:
     assert not is_skill_uri(f"docs://{uri}")
 
 
+@pytest.mark.parametrize(
+    ("uri", "is_of_the_skill"),
+    [
+        # Other resources and templates of the server, also in spellings that parsers read in several ways.
+        ("repo://octo/hello/README.md", False),
+        ("repo://Octo/Hello/README.md", False),
+        ("repo://octo/hello/c++.md", False),
+        ("repo://octo/caf%C3%A9.md", False),
+        ("repo://octo/skills/pdfs/a(1).md", False),
+        ("repo://{owner}/{name}/contents/{path}", False),
+        ("repo://octo/skills/{name}/SKILL.md", False),
+        ("docs://octo/skills/pdf/SKILL.md", False),
+        # Its own files.
+        ("repo://octo/skills/pdf/more.md", True),
+        ("repo://octo/skills/pdf/{file}", True),
+        ("REPO://Octo/skills/PDF/SKILL.md", True),
+        ("repo%3A//octo/sk%2569lls/pdf", True),
+        ("repo:octo//skills/./x/../pdf./SKILL.md", True),
+        ("repo://octo/skills%2Fpdf/SKILL.md?raw", True),
+        ("repo://me@octo:80/skills\\pdf/SKILL.md", True),
+        ("repo\\://octo?/../octo/skills/p\u200bdf/SKILL.md", True),
+    ],
+)
+def test_a_skill_has_only_the_uris_below_its_folder(uri: str, is_of_the_skill: bool) -> None:
+    skills = ["repo://octo/skills/pdf/SKILL.md", "skill://octo/hello/SKILL.md"]
+    assert is_skill_uri(uri, skills) == is_of_the_skill
+
+
 def test_no_request_shows_the_skills_of_a_disabled_toolset(root: Path) -> None:
     take(root, "near", "near")
     for toolset in ("near", "handbook"):

@@ -8,10 +8,12 @@ other URI, and an offer of another form decides about each URI.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from covalt_git.models.sources.skill_entry import SCHEME
+from covalt_git.text import display
 from covalt_git.text.normal_form import normalized
 
 if TYPE_CHECKING:
@@ -51,34 +53,69 @@ _MOST_ESCAPES = 3
 _NOT_IN_A_SCHEME = re.compile(r"[^a-z0-9+.:/-]")
 """What a parser may drop before it compares a scheme: blanks, quotes, and characters that are not visible."""
 
+_QUOTES = frozenset('<>"|^`')
+"""What a parser may drop from a segment of a path, as it may characters that are not visible."""
+
+_SEPARATOR = re.compile(r"[/\\?#]")
+"""What separates segments for some parser, also for one that takes a query for a part of the path."""
+
+_AFTER_A_NAME = re.compile("[;:]")
+"""Where a port, parameters or a stream begin in a segment."""
+
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _ADDRESS = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})(?:\.(?!\Z)|\Z)){4}")
 
 
 def is_skill_uri(uri: str, skills: Iterable[str] = ()) -> bool:
-    """Return whether a server may read a URI as one of a skill, in any spelling.
+    """Return whether a URI or a template is one of a skill, in any spelling.
 
     Such URIs have the scheme of skills, or are in the folder of a skill whose ``SKILL.md`` has one of the URIs ``skills``.
     They are read only as files of accepted skills, with their digests.  To accept a resource or a template accepts
     no content, and a link is not accepted at all, so these do not suffice for a text that a model follows.
+
+    A server can have skills and other resources of one scheme, so a URI in a spelling of its own decides by its segments
+    (:func:`_segments`): only those below the folder are of the skill.  A template is of the skill if the text before its
+    first value is; the URIs of the others are asked about one by one.
     """
-    scheme = _scheme_text(uri)
-    if scheme.startswith(f"{SCHEME}:"):
+    if _scheme_text(uri).startswith(f"{SCHEME}:"):
         return True
-    text = _canonical(uri)
-    return any(
-        scheme.startswith(f"{skill.partition(':')[0]}:")
-        and (text is None or _is_below(skill.rpartition("/")[0], text))
-        for skill in skills
-    )
+    others = [skill for skill in skills if not skill.startswith(f"{SCHEME}:")]
+    folders = {_segments(skill.rpartition("/")[0]) for skill in others}
+    written = {_segments(text) for text in (uri, uri.partition("{")[0])} if folders else ()
+    return any(text[:size] in folders for text in written for size in range(len(text) + 1))
+
+
+@lru_cache(maxsize=4096)
+def _segments(uri: str) -> tuple[str, ...]:
+    """Return the scheme, the host and the segments of a path as the most lenient parser reads them, to compare them.
+
+    Escapes are decoded, also escaped ones, case is ignored, and so is what parsers leave out: users, ports, parameters,
+    streams of Windows, dots and blanks at the ends, empty segments, and characters that are not visible.
+    """
+    scheme, _, rest = _decoded(uri).partition(":")
+    segments: list[str] = []
+    for segment in _SEPARATOR.split(rest):
+        text = "".join(c for c in segment if c not in _QUOTES and display.is_shown(c))
+        if text == "..":
+            del segments[-1:]
+            continue
+        if not segments:
+            text = text.rpartition("@")[2]
+        if name := _AFTER_A_NAME.split(text, maxsplit=1)[0].strip().rstrip(". "):
+            segments.append(name)
+    return (_NOT_IN_A_SCHEME.sub("", scheme), *segments)
 
 
 def _scheme_text(uri: str) -> str:
     """Return the text whose beginning is compared with a scheme: without escapes, and what parsers may drop."""
+    return _NOT_IN_A_SCHEME.sub("", _decoded(uri))
+
+
+def _decoded(uri: str) -> str:
     text = uri
     for _ in range(_MOST_ESCAPES):
         text = unquote(_ESCAPED_ESCAPE.sub("%", text))
-    return _NOT_IN_A_SCHEME.sub("", normalized("NFKC", text).casefold())
+    return normalized("NFKC", text).casefold()
 
 
 def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer]:
@@ -124,11 +161,6 @@ def _may_be_of(offer: ServerOffer, text: str) -> bool:
         for template in (own, _TEMPLATE_QUERY.split(own, maxsplit=1)[0])
         for compared in (text, base)
     )
-
-
-def _is_below(folder: str, text: str) -> bool:
-    own = _canonical(folder)
-    return own is None or f"{_QUERY.split(text, maxsplit=1)[0]}/".startswith(f"{own}/")
 
 
 def _canonical(uri: str, *, is_template: bool = False) -> str | None:
