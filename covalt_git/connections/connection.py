@@ -29,15 +29,16 @@ from covalt_git.connections.server_tasks import (
     cancel,
     read,
 )
-from covalt_git.connections.server_texts import message_of
+from covalt_git.connections.server_texts import message_of, notes_of_a_listing
 from covalt_git.connections.skill_listing import listed_skills
 from covalt_git.connections.stderr_tail import StderrTail
 from covalt_git.connections.token_refresh import StoredTokens
 from covalt_git.connections.token_store import mask_of
 from covalt_git.connections.transports import transport
 from covalt_git.errors import CovaltError
+from covalt_git.json_values.levels import has_more_levels
 from covalt_git.models.outcomes import UNKNOWN_EFFECT
-from covalt_git.models.sources.tool_lock import locked_tool
+from covalt_git.models.sources.tool_lock import MOST_LEVELS, locked_tool
 from covalt_git.system.daemon_thread import in_daemon_thread
 from covalt_git.text import display
 
@@ -245,15 +246,19 @@ class Connection:
             client = await self.client(caller)
             able = client.server_capabilities
             definitions: list[tuple[OfferKind, JsonObject]] = []
+            left_out: list[str] = []
             try:
                 if able.resources is not None:
-                    definitions += await _pages("resource", client.list_resources, "resources")
                     definitions += await _pages(
-                        "template", client.list_resource_templates, "resource_templates"
+                        "resource", client.list_resources, "resources", left_out
+                    )
+                    definitions += await _pages(
+                        "template", client.list_resource_templates, "resource_templates", left_out
                     )
                 if able.prompts is not None:
-                    definitions += await _pages("prompt", client.list_prompts, "prompts")
-                skills, left_out = await listed_skills(client, MOST_PAGES)
+                    definitions += await _pages("prompt", client.list_prompts, "prompts", left_out)
+                skills, other_skills = await listed_skills(client, MOST_PAGES)
+                left_out += other_skills
                 definitions += (("skill", entry) for entry in skills)
             except Exception as error:  # noqa: BLE001 - the SDK raises many types
                 raise self._request_error(error) from None
@@ -547,7 +552,7 @@ class Connection:
                 return sound
 
         try:
-            tools = await _pages("tool", page, "tools")
+            tools = await _pages("tool", page, "tools", left_out)
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
             raise self._request_error(error) from None
         listed, unlisted = _masked(mask_of(self.definition), tools)
@@ -869,23 +874,32 @@ def _masked(
 
 
 def _note(notes: Iterable[str], caller: EventHandlers) -> None:
-    for text in notes:
-        caller.starting(f"note: {text}")
+    for note in notes_of_a_listing([*notes]):
+        caller.starting(note)
 
 
 async def _pages(
-    kind: Kind, request: Callable[..., Awaitable[Any]], name: str
+    kind: Kind, request: Callable[..., Awaitable[Any]], name: str, left_out: list[str]
 ) -> list[tuple[Kind, JsonObject]]:
-    """Return all definitions of a paginated list, with their kind."""
+    """Return all definitions of a paginated list, with their kind; add to ``left_out`` why others are not returned."""
     definitions: list[tuple[Kind, JsonObject]] = []
     cursor: str | None = None
     for _ in range(MOST_PAGES):
         # An answer from a cache would hide that a definition has changed.
         page = await request(cursor=cursor, cache_mode="bypass")
-        definitions += (
-            (kind, definition.model_dump(mode="json", by_alias=True, exclude_none=True))
-            for definition in getattr(page, name)
-        )
+        for definition in getattr(page, name):
+            try:
+                plain = definition.model_dump(mode="json", by_alias=True, exclude_none=True)
+            except (ValueError, RecursionError):  # pydantic's limit of levels
+                plain = None
+            # All that reads them later is recursive.
+            if plain is None or has_more_levels(plain, MOST_LEVELS):
+                left_out.append(
+                    f"the {kind} {definition.name!r} is not listed: it has more than {MOST_LEVELS} "
+                    "lists and objects inside each other"
+                )
+            else:
+                definitions.append((kind, plain))
         cursor = page.next_cursor
         if cursor is None:
             break

@@ -12,6 +12,7 @@ from covalt_git.models.sources.skill_entry import (
     EXTENSION,
     BadSkillError,
     compared_uri,
+    json_size,
     parsed_entry,
 )
 from covalt_git.models.sources.tool_lock import BadDefinitionError, locked_offer
@@ -27,6 +28,9 @@ LIST_S = 60.0
 
 MOST_SKILLS = 1000
 """The most skills of a server that its lock has."""
+
+_MOST_BYTES = 16 << 20
+"""The most bytes of their entries together, of at most 64 MiB of a lock."""
 
 _MOST_SHOWN = 200
 
@@ -56,6 +60,7 @@ async def _list(
     client: Client, most_pages: int, entries: list[JsonObject], notes: list[str]
 ) -> None:
     uris = set[str]()
+    left = _MOST_BYTES
     cursor: str | None = None
     for _ in range(most_pages):
         params = types.PaginatedRequestParams(cursor=cursor)
@@ -76,6 +81,12 @@ async def _list(
                     continue
                 if len(entries) == MOST_SKILLS:
                     notes.append(f"other skills are not listed: at most {MOST_SKILLS:,} are")
+                    return
+                left -= json_size(fields)
+                if left < 0:
+                    notes.append(
+                        f"other skills are not listed: the entries have more than {_MOST_BYTES:,} bytes"
+                    )
                     return
                 uris.add(spelling)
                 entries.append(fields)

@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError, Problem, in_order
 from covalt_git.json_values import canonical_json
+from covalt_git.json_values.levels import has_more_levels
 from covalt_git.problems import codes
 from covalt_git.yaml_text.document import MAX_DEPTH
 
@@ -260,18 +261,9 @@ def without_comments(text: str) -> str:
 
 def _checked(document: Document) -> Document:
     """Return a document, unless it has too many levels."""
-    waiting = [(document.value, 1)]
-    while waiting:
-        entry, depth = waiting.pop()
-        if isinstance(entry, dict | list):
-            # Readers and writers are recursive, and Python's stack ends at a thousand levels.
-            if depth > MAX_DEPTH:
-                message = f"more than {MAX_DEPTH} nested mappings and lists"
-                raise refuse(
-                    document.path, [Problem(document.path, 0, 0, codes.TOO_LARGE, message)]
-                )
-            inner = entry.values() if isinstance(entry, dict) else entry
-            waiting += [(item, depth + 1) for item in inner if isinstance(item, dict | list)]
+    if has_more_levels(document.value, MAX_DEPTH):
+        message = f"more than {MAX_DEPTH} nested mappings and lists"
+        raise refuse(document.path, [Problem(document.path, 0, 0, codes.TOO_LARGE, message)])
     return document
 
 

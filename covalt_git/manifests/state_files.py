@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.reading import Reading, read_text, read_yaml
-from covalt_git.models.sources.tool_lock import LockedPackages, ToolLock
+from covalt_git.models.sources.tool_lock import LockedOffer, LockedPackages, ToolLock
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.system import atomic_write
 
@@ -88,8 +90,37 @@ def parsed_lock(content: bytes, display_path: str) -> Reading[ToolLock]:
 
 
 def write_lock(file: Path, lock: ToolLock) -> None:
-    """Write a lock file."""
-    atomic_write.replace(file, lock_text(lock))
+    """Write a lock file.
+
+    Raises:
+        CovaltError: if it would be too large to be read; nothing is written then.
+    """
+    content = lock_text(lock).encode()
+    too_large = len(content) > _MAX_LOCK_BYTES
+    # Only a text of so many bytes can have too many values, and to read it back takes seconds.
+    if len(content) > _MAX_LOCK_NODES * 4 and not too_large:
+        too_large = parsed_lock(content, file.name).value is None
+    if too_large:
+        raise _too_large(lock, len(content))
+    atomic_write.replace(file, content)
+
+
+def _too_large(lock: ToolLock, size: int) -> CovaltError:
+    kinds = Counter[str]()
+    bytes_of = Counter[str]()
+    for entry in lock.entries.values():
+        kind = entry.kind if isinstance(entry, LockedOffer) else "tool"
+        kinds[kind] += 1
+        bytes_of[kind] += len(json.dumps(entry.definition))
+    largest = bytes_of.most_common(1)[0][0]
+    return CovaltError(
+        f"the definitions of {lock.toolset_id}/{lock.namespace} are too large for a lock: "
+        f"{size:,} bytes, most of them in {kinds[largest]:,} of the kind {largest!r}; at most "
+        f"{_MAX_LOCK_BYTES:,} bytes and {_MAX_LOCK_NODES:,} values can be read. The lock is unchanged",
+        hint="configure the server so that it lists less",
+        code="lock_too_large",
+        http_status=422,
+    )
 
 
 def lock_text(lock: ToolLock) -> str:

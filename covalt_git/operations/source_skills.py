@@ -14,6 +14,7 @@ from covalt_git.models.toolset_manifest import Source
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Result, ToolsetRequest, operation
 from covalt_git.sources import refresh
+from covalt_git.text import display
 from covalt_git.toolsets.offers import offers_in
 from covalt_git.toolsets.permissions import is_accepted_here
 
@@ -106,9 +107,12 @@ def read_source_skill(context: Context, request: ReadSourceSkill) -> SkillFileTe
     source = refresh.find_source(project.root, request.toolset_id, request.namespace)
     listed = _find(source, request.name)
     files = listed.files()
-    if request.path not in files or isinstance(source.declared, Source):
+    # A reviewer sees, and can type, only the escapes of characters that are not visible.
+    shown = {display.in_line(path): path for path in files}
+    path = shown.get(request.path, request.path)
+    if path not in files or isinstance(source.declared, Source):
         raise UnknownNameError("file", request.path, files, list_with=_list_with(source))
-    file = files[request.path]
+    file = files[path]
     read = server_reader(
         source.toolset,
         source.declared,
@@ -121,11 +125,11 @@ def read_source_skill(context: Context, request: ReadSourceSkill) -> SkillFileTe
         toolset_id=source.toolset.id,
         namespace=source.namespace,
         skill=_row(context, listed),
-        path=request.path,
+        path=path,
         digest=file.digest,
         size=file.size,
         text=_text(content),
-        accepted_text=_accepted_text(source, listed.key, request.path, file.digest),
+        accepted_text=_accepted_text(source, listed.key, path, file.digest),
     )
 
 

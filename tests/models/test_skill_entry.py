@@ -1,8 +1,11 @@
 """URIs of a skill's files, which each program must read alike."""
 
+from urllib.parse import quote
+
 import pytest
 
 from covalt_git.models.sources.skill_entry import BadSkillError, parsed_entry
+from covalt_git.text import display
 
 ROOT = "skill://docs/pdf"
 URI = f"{ROOT}/SKILL.md"
@@ -24,15 +27,16 @@ def entry(*more: str, uri: str = URI) -> dict[str, object]:
         ["%53KILL.md"],
         ["SKILL%2Emd"],
         ["skill.md"],
-        ["a/%61"],
+        ["a/a", "a/%61"],
         ["x%ff"],
         ["x%ff", "x%fe"],
         ["%C3%A9.md", "e%CC%81.md"],
         ["%C3%A9.md", "%c3%a9.md"],
-        ["%EF%BC%B3KILL.md"],
-        ["a%E2%80%8B.md"],
-        ["a%E2%80%AE.md"],
-        ["%F0%9D%92%AE%F3%A0%81%81.md"],
+        ["SKILL%E2%80%8B.md"],
+        ["a.md", "a%E2%80%AE.md"],
+        ["%F0%9F%91%A9%E2%80%8D%F0%9F%92%BB", "%F0%9F%91%A9%F0%9F%92%BB"],
+        ["ss", "%C3%9F"],
+        ["~", "%7E"],
     ],
 )
 def test_a_file_with_another_spelling_of_a_name_is_refused(others: list[str]) -> None:
@@ -41,17 +45,40 @@ def test_a_file_with_another_spelling_of_a_name_is_refused(others: list[str]) ->
 
 
 @pytest.mark.parametrize(
-    "uri", ["skill://d%6Fcs/pdf/SKILL.md", "skill://d%E2%80%8Bocs/pdf/SKILL.md"]
+    "names",
+    [
+        ["👩\u200d💻.md", "❤️.md", "\u0645\u06cc\u200c\u062e.md"],
+        ["at 1.00.00\u202fPM.png", "a\u3000b"],
+        ["x²", "x2", "①", "1"],
+        ["a\u202e.md"],
+    ],
 )
-def test_a_folder_with_another_spelling_is_refused(uri: str) -> None:
-    with pytest.raises(BadSkillError):
-        parsed_entry(entry(uri=uri))
+def test_legal_names_of_files_are_accepted_and_shown_differently(names: list[str]) -> None:
+    files = parsed_entry(entry(*(f"{ROOT}/{quote(name)}" for name in names))).paths
+    assert [*files] == ["SKILL.md", *names]
+    assert len({*map(display.in_line, files)}) == len(files)
+
+
+def test_a_file_may_have_an_escape_that_its_uri_does_not_need() -> None:
+    assert [*parsed_entry(entry(f"{ROOT}/a%7Eb")).paths] == ["SKILL.md", "a~b"]
 
 
 def test_a_skill_with_large_front_matter_is_refused() -> None:
     large = entry() | {"frontmatter": {"name": "pdf", "description": "x" * 70_000}}
     with pytest.raises(BadSkillError, match="its front matter has 70,"):
         parsed_entry(large)
+    # Bytes of UTF-8, not of escapes.
+    parsed_entry(entry() | {"frontmatter": {"name": "pdf", "description": "說" * 20_000}})
+
+
+@pytest.mark.parametrize("levels", [70, 900, 100_000])
+def test_a_skill_with_deep_front_matter_is_refused(levels: int) -> None:
+    deep: object = {}
+    for _ in range(levels):
+        deep = {"a": deep}
+    front = {"name": "pdf", "description": "x", "metadata": deep}
+    with pytest.raises(BadSkillError, match="more than 50 lists and objects"):
+        parsed_entry(entry() | {"frontmatter": front})
 
 
 def test_names_of_files_are_decoded() -> None:

@@ -220,7 +220,7 @@ def test_other_spellings_are_of_the_scheme_of_skills_too(uri: str) -> None:
         ("repo\\://octo?/../octo/skills/p\u200bdf/SKILL.md", True),
     ],
 )
-def test_a_skill_has_only_the_uris_below_its_folder(uri: str, is_of_the_skill: bool) -> None:
+def test_a_skill_has_only_the_uris_below_its_folder(uri: str, *, is_of_the_skill: bool) -> None:
     skills = ["repo://octo/skills/pdf/SKILL.md", "skill://octo/hello/SKILL.md"]
     assert is_skill_uri(uri, skills) == is_of_the_skill
 

@@ -26,7 +26,7 @@ from covalt_git.models.elicitation import Question
 from covalt_git.models.outcomes import Outcome
 from covalt_git.models.project_config import DEFAULT_ANSWER_S, effective_limits
 from covalt_git.models.sources.server_definition import references_of
-from covalt_git.models.sources.tool_lock import locked_offer, locked_tool
+from covalt_git.models.sources.tool_lock import BadDefinitionError, locked_offer, locked_tool
 from covalt_git.models.tool_properties import Limits
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.permissions import check_servers_trusted
@@ -450,10 +450,9 @@ def list_tools(
 
     Raises:
         GrantNeededError: if it is not granted with its current definition.
-        BadDefinitionError: if it lists an invalid tool.
         CovaltError: if it cannot be started or reached, or violates the protocol.
     """
-    from covalt_git.connections import event_handlers, pool  # noqa: PLC0415 - they load the SDK
+    from covalt_git.connections import event_handlers, pool, server_texts  # noqa: PLC0415 - they load the SDK
 
     with empty_workspace() as workspace:
         opened = definition(
@@ -475,7 +474,13 @@ def list_tools(
                 offers = []
         finally:
             pool.CONNECTIONS.end(opened.name)
-    return (
-        *(locked_tool(tool) for tool in tools),
-        *(locked_offer(kind, offer) for kind, offer in offers),
-    )
+    locked: list[LockedTool | LockedOffer] = []
+    reasons = []
+    for kind, listed in (*(("tool", tool) for tool in tools), *offers):
+        try:
+            locked.append(locked_tool(listed) if kind == "tool" else locked_offer(kind, listed))
+        except BadDefinitionError as error:  # the others are refreshed
+            reasons.append(f"{error.message}; it is not listed")
+    for note in server_texts.notes_of_a_listing(reasons):
+        report(note)
+    return tuple(locked)

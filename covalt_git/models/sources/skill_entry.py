@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from covalt_git.errors import CovaltError
+from covalt_git.json_values.levels import has_more_levels
 from covalt_git.text import display
 from covalt_git.text.normal_form import normalized
 
@@ -30,7 +31,10 @@ MOST_BYTES = 16 << 20
 """The most files, and bytes in them, of a skill that each host accepts (specification, "Limits")."""
 
 MOST_FRONT_MATTER = 64 << 10
-"""The most bytes of the front matter of a server's skill as JSON: the lock has it, and agents get it with each list."""
+"""The most bytes of the front matter of a server's skill as JSON in UTF-8: the lock has it, and agents get it with each list."""
+
+_MOST_LEVELS = 50
+"""The most lists and objects inside each other in the front matter, which the entry in a lock is around."""
 
 _MOST_NAME = 64
 _MOST_URI = 2000
@@ -46,9 +50,6 @@ _URI = re.compile(
 )
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _NEVER_IN_A_SEGMENT = re.compile(r"[\x00-\x1f\x7f/\\]")
-
-# Letters, digits, `-`, `.`, `_` and `~`: programs decode them before they compare URIs (RFC 3986, section 6.2.2.2).
-_ESCAPED_UNRESERVED = re.compile(r"%(?:2[DE]|3[0-9]|[46][1-9A-F]|[57][0-9A]|5F|7E)", re.IGNORECASE)
 
 
 class BadSkillError(CovaltError):
@@ -124,7 +125,11 @@ def parsed_entry(listed: JsonObject) -> SkillEntry:
         raise BadSkillError("its name must be lower-case letters and digits, joined by hyphens")
     if not isinstance(description, str) or not description:
         raise BadSkillError("it must have a description")
-    if (size := len(json.dumps(frontmatter))) > MOST_FRONT_MATTER:
+    if has_more_levels(frontmatter, _MOST_LEVELS):
+        raise BadSkillError(
+            f"its front matter has more than {_MOST_LEVELS} lists and objects inside each other"
+        )
+    if (size := json_size(frontmatter)) > MOST_FRONT_MATTER:
         raise BadSkillError(
             f"its front matter has {size:,} bytes, and at most {MOST_FRONT_MATTER:,} are accepted"
         )
@@ -139,7 +144,8 @@ def parsed_entry(listed: JsonObject) -> SkillEntry:
     if uris.count(uri) != 1 or len({*map(compared_uri, uris)}) != len(uris):
         # Otherwise the reviewer could read another file than the model.
         raise BadSkillError(
-            f"it must list {SKILL} and each other file once, also for programs that ignore case"
+            f"it must list {SKILL} and each other file once, also for programs that ignore case, escapes of "
+            "URIs and characters that are not visible"
         )
     if not all(file.startswith(f"{entry.root}/") for file in uris):
         raise BadSkillError("it lists a file outside of its folder")
@@ -148,9 +154,21 @@ def parsed_entry(listed: JsonObject) -> SkillEntry:
     return entry
 
 
+def json_size(value: object) -> int:
+    """Return the bytes of a value as JSON in UTF-8, as programs send it."""
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass"))
+
+
 def compared_uri(uri: str) -> str:
-    """Return a text that is equal for URIs which a file system may take for one file."""
-    return normalized("NFKC", normalized("NFKC", unquote(uri)).casefold())
+    """Return a text that is equal for URIs which a program or a file system may take for one file.
+
+    As case-insensitive folders of ext4 and of Apple's file systems compare names: escapes of URIs, case and
+    characters that are not visible make no difference, nor does the way in which an accent is written.
+    """
+    text = unquote(uri)
+    if not text.isascii():
+        text = "".join(c for c in text if display.kind(c) not in {"bidi", "invisible"})
+    return normalized("NFC", normalized("NFC", text).casefold())
 
 
 def served_uri(namespace: str, uri: str) -> str:
@@ -173,15 +191,15 @@ def _parsed_file(listed: object) -> SkillFile:
 
 
 def _path_of(uri: str) -> str | None:
-    """Return the path of a URI that all parsers read alike, and whose characters are visible; None of any other."""
+    """Return the path of a URI that all parsers read alike; None of any other."""
     parts = _URI.fullmatch(uri) if len(uri) <= _MOST_URI else None
-    if parts is None or _ESCAPED_UNRESERVED.search(uri):
+    if parts is None:
         return None
     for segment in parts["path"].split("/"):
         try:
             text = unquote(segment, errors="strict")
         except UnicodeDecodeError:
             return None
-        if text in {".", ".."} or _NEVER_IN_A_SEGMENT.search(text) or not display.is_shown(text):
+        if text in {".", ".."} or _NEVER_IN_A_SEGMENT.search(text):
             return None
     return parts["path"]

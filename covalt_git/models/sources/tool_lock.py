@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER, NotJsonError
+from covalt_git.json_values.levels import has_more_levels
 from covalt_git.models.base import Bool, Digest, Id, Int, One, StrictModel, ToolName
 from covalt_git.models.tool_properties import Annotations
 from covalt_git.names import ToolId, is_tool_name, local_names
@@ -34,6 +35,10 @@ _FIELDS = {
     "icons": "icons",
     "_meta": "meta",
 }
+
+
+MOST_LEVELS = 60
+"""The most lists and objects inside each other in a definition; with those around it, a lock has at most 64, as all YAML."""
 
 
 class BadDefinitionError(CovaltError):
@@ -383,6 +388,7 @@ def locked_offer(kind: OfferKind, definition: JsonObject) -> LockedOffer:
         BadDefinitionError: when it has no name or URI, or contains values that JSON cannot represent.
     """
     upstream = definition.get(_OFFER_NAMES[kind])
+    _check_levels(kind, upstream, definition)
     if kind == "skill":
         # Agents get these keys only, so only these are accepted.
         definition = {key: definition.get(key) for key in ("uri", "frontmatter", "resources")}
@@ -403,7 +409,7 @@ def locked_offer(kind: OfferKind, definition: JsonObject) -> LockedOffer:
         )
         return offer.model_copy(update={"digest": offer.computed_digest})
     except (ValidationError, NotJsonError) as error:
-        raise BadDefinitionError(f"a {kind} of the server is invalid: {error}") from None
+        raise BadDefinitionError(f"the {kind} {upstream!r} is invalid: {error}") from None
 
 
 def locked_tool(definition: JsonObject) -> LockedTool:
@@ -415,6 +421,7 @@ def locked_tool(definition: JsonObject) -> LockedTool:
         BadDefinitionError: when it is not a valid tool, or contains values that JSON cannot represent.
     """
     name = definition.get("name")
+    _check_levels("tool", name, definition)
     fields: JsonObject = {ours: definition.get(theirs) for theirs, ours in _FIELDS.items()}
     facts = {key: _exact(value) for key, value in fields.items() if value is not None}
     rest = {key: _exact(value) for key, value in definition.items() if value is not None}
@@ -438,6 +445,13 @@ def locked_tool(definition: JsonObject) -> LockedTool:
         raise BadDefinitionError(message.lower()) from None
     except NotJsonError as error:
         raise BadDefinitionError(f"the definition of the tool {name!r}: {error.message}") from None
+
+
+def _check_levels(kind: str, name: object, definition: JsonObject) -> None:
+    if has_more_levels(definition, MOST_LEVELS):
+        raise BadDefinitionError(
+            f"the {kind} {name!r} has more than {MOST_LEVELS} lists and objects inside each other"
+        )
 
 
 def _is_hint(key: str, value: object) -> bool:
