@@ -43,7 +43,7 @@ from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
 from covalt_git.gateway.plain_json import ANSWER
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
-from covalt_git.gateway.protocol import CHECKED, has_structured_content, is_modern
+from covalt_git.gateway.protocol import ACCESS, CHECKED, has_structured_content, is_modern
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
@@ -221,7 +221,13 @@ class RequestHandlers:
         delivery, gateway = self._delivery(ctx), self._gateway_of(ctx)
         with_tasks = supports_tasks(ctx)
         call = ClientCall(
-            self._client(ctx), params.name, params.arguments or {}, delivery, _chat_named(ctx)
+            self._client(ctx),
+            params.name,
+            params.arguments or {},
+            delivery,
+            _chat_named(ctx),
+            # What the call sends leaves only while its client may call the tool.
+            lambda tool_id: _access_checks(ctx).append(partial(gateway.check_access, tool_id)),
         )
 
         def work(follower: Follower, begin: Begin) -> types.CallToolResult | TaskPlace:
@@ -538,6 +544,11 @@ def _events(earlier: Offer, current: Offer) -> Iterator[ServerEvent]:
 def _answer(ctx: ServerRequestContext[None]) -> HeldAnswer | None:
     """Return the answer to a request over HTTP."""
     return None if ctx.request is None else ctx.request.scope.get(ANSWER)
+
+
+def _access_checks(ctx: ServerRequestContext[None]) -> list[Callable[[], None]]:
+    """Return the list for checks of a request over HTTP; any other list if it came over stdio."""
+    return [] if ctx.request is None else ctx.request.scope.get(ACCESS, [])
 
 
 def _sender(ctx: ServerRequestContext[None]) -> Sender:

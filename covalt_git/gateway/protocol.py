@@ -15,6 +15,9 @@ CHECKED = "covalt_git.checked"
 RECHECK = "covalt_git.recheck"
 """Key of an ASGI scope with an async function that checks the token of the request once more, and returns it."""
 
+ACCESS = "covalt_git.access"
+"""Key of an ASGI scope with a list of functions, which raise an error if the principal may not make the request's calls any more."""
+
 
 def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:
     """Return whether a request has protocol version 2026-07-28 or later, which is stateless."""

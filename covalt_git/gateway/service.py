@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.access.security import TokenRefusedError
+from covalt_git.access.visibility import HiddenTargetError
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import RUNNING
 from covalt_git.catalog import tool_names
@@ -37,6 +38,7 @@ from covalt_git.gateway.skills import offered_skills
 from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.tasks.task import TaskPlace
 from covalt_git.index.database import IndexUnusableError
+from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import LOCAL_USER, new_id
 from covalt_git.operations.calls.calls import make_call
@@ -86,6 +88,7 @@ class ClientCall(NamedTuple):
         name: the tool's name in the client's style.
         chat_id: the chat that the request names, if any.
         delivery: what the client can receive.
+        on_found: is called with the id of the tool, before it runs.
     """
 
     client: Client
@@ -93,6 +96,7 @@ class ClientCall(NamedTuple):
     args: JsonObject
     delivery: Delivery
     chat_id: str | None = None
+    on_found: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +267,37 @@ class Gateway:
         except CovaltError as error:
             return results.of_error(error, call.delivery, self.style)
 
+    def check_access(self, tool_id: str) -> None:
+        """Check that the principal may still call a tool, as it could when the call began.
+
+        A toolset that its author is editing ends no call.
+
+        Raises:
+            CovaltError: if it may not; with the status 503 while ``covalt.yaml`` has errors, so that this is unknown.
+        """
+        # Before each message of a stream: decided again only after a change of these files.
+        key = ("access", tool_id, self.role, self._scope)
+        refusal = self._cache.get(key, self._files(), partial(self._refusal, tool_id))
+        if refusal is not None:
+            message, code, status = refusal
+            raise CovaltError(message, code=code, http_status=status)
+
+    def _refusal(self, tool_id: str) -> tuple[str, str, int] | None:
+        """Return the message, the code and the status of the error of :meth:`check_access`; None without one."""
+        gone = ("the tool of this call may not be called any more", "denied", 403)
+        try:
+            catalog = self.project().catalog
+            if not catalog.sees(tool_id):
+                return gone
+            catalog.find_callable(tool_id)
+        except BrokenConfigError as error:
+            return error.message, error.code, 503
+        except (DisabledToolError, HiddenTargetError, TokenRefusedError):
+            return gone
+        except CovaltError:  # such as an error in its toolset
+            return None
+        return None
+
     def _search_names(self) -> set[str]:
         """Return the names of the tools of the project that are listed in search mode: of scripts, if the role may run them."""
         return {name for name, tool in self.tools().items() if tool.tool_id == RUN_SCRIPT}
@@ -403,6 +438,7 @@ class Gateway:
         begin: Begin | None,
     ) -> types.CallToolResult | TaskPlace:
         tool = target.tool
+        call.on_found((target.alias or tool).tool_id)
         if tool.task_support == "required" and begin is None:
             raise TaskNeededError(f"{tool.tool_id} takes too long to wait for its result")
         request = CallRequest(target.tool_id, call.args, call_id=new_id(), fresh=True)

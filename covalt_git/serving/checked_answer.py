@@ -1,6 +1,6 @@
 """Answer of the endpoint ``/mcp``, each message of which leaves only while a new request with its token would be accepted.
 
-A token may be revoked, and its role may change, while a call runs or a stream is open for hours.  Progress, logs,
+A token may be revoked, its role may be narrowed, and a toolset may be disabled, while a call runs or a stream is open for hours.  Progress, logs,
 elicitation requests, notifications and results all pass here, with each version of the protocol.
 """
 
@@ -9,17 +9,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from anyio.to_thread import run_sync
+
 from covalt_git.errors import CovaltError
-from covalt_git.gateway.protocol import CHECKED, RECHECK
+from covalt_git.gateway.protocol import ACCESS, CHECKED, RECHECK
 from covalt_git.serving.error_answer import send_error
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from anyio import CapacityLimiter
     from starlette.types import Message, Scope, Send
 
 CHECK_AGAIN_S = 1.0
-"""Time between two checks of a token that cannot be checked, because the keys of its issuer cannot be fetched."""
+"""Seconds between two checks that cannot be made: an issuer's keys cannot be fetched, or ``covalt.yaml`` has errors."""
 
 _UNAVAILABLE = 503
 _STREAM = b"text/event-stream"
@@ -32,11 +35,18 @@ class CheckedAnswer:
     """
 
     def __init__(
-        self, scope: Scope, send: Send, is_continued: Callable[[], Awaitable[bool]]
+        self,
+        scope: Scope,
+        send: Send,
+        is_continued: Callable[[], Awaitable[bool]],
+        threads: CapacityLimiter,
     ) -> None:
         self._scope = scope
         self._send = send
         self._is_continued = is_continued
+        self._threads = threads
+        self._checks: list[Callable[[], None]] = []
+        scope[ACCESS] = self._checks
         self._is_stream = False
         self._has_ended = False
 
@@ -52,7 +62,7 @@ class CheckedAnswer:
             )
         # The body of an answer that is no stream follows its start at once.
         if starts or (self._is_stream and message.get("body")):
-            refusal = await self._refusal()
+            refusal = await self._refusal_of_calls() or await self._refusal()
             if refusal is not None:
                 await self._end(refusal, starts=starts)
                 return
@@ -65,6 +75,20 @@ class CheckedAnswer:
         else:
             # For the app, the client has left: that cancels its call, as if the client had left.
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _refusal_of_calls(self) -> CovaltError | None:
+        """Return why the principal may not make the calls of the request any more; None if it may."""
+        while True:
+            try:
+                for check in [*self._checks]:
+                    # In threads of their own: those of all others may wait for an answer to this message.
+                    await run_sync(check, limiter=self._threads)
+            except CovaltError as error:
+                if error.http_status != _UNAVAILABLE:
+                    return error
+                await asyncio.sleep(CHECK_AGAIN_S)
+            else:
+                return None
 
     async def _refusal(self) -> CovaltError | None:
         """Return why a new request with the token would be refused now; None if it would not."""

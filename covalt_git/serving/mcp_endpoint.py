@@ -93,6 +93,7 @@ class McpEndpoint:
         self._own_gateway = Gateway(root, role, pages=pages)
         self._by_role: dict[str, Gateway] = {}
         self._servers: dict[str, _Server] = {}
+        self._threads = CapacityLimiter(_MOST_CHECKS)
         self._holder_ends: dict[str, _HolderEnd] = {}
         """When the last token of a holder ends, by the keys of the holders' servers."""
 
@@ -129,7 +130,7 @@ class McpEndpoint:
         """Answer a request with the MCP server of its token."""
         token = scope[CHECKED]
         server = await self._server_of(token)
-        answer = CheckedAnswer(scope, send, partial(self._is_continued, token))
+        answer = CheckedAnswer(scope, send, partial(self._is_continued, token), self._threads)
         with suppress(ClientDisconnect):
             await server.app(scope, _with_complete_body(receive), answer.send)
 

@@ -10,6 +10,7 @@ import pytest
 from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.serving import mcp_endpoint
 from tests.mcp_client import VERSIONS, add_toolset, make_project, request
+from tests.operations_client import Operations
 from tests.uvicorn_server import served
 
 TOOL = """\
@@ -35,8 +36,12 @@ tools:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    roles = '  writer: {allow: ["slow.*"]}\n'
-    root = make_project(tmp_path_factory.mktemp("checked") / "project", roles=roles)
+    return project(tmp_path_factory.mktemp("checked") / "project")
+
+
+def project(root: Path) -> Path:
+    """Make a project whose tool runs until its workspace has the file ``gate``."""
+    make_project(root, roles='  writer: {allow: ["slow.*"]}\n')
     add_toolset(root, "slow", MANIFEST, TOOL)
     return root
 
@@ -96,6 +101,43 @@ def test_an_open_call_delivers_neither_progress_nor_a_result_after_its_token_was
                 (workspace / "gate").touch()
 
         assert lines_of(http, port, "POST", headers, body, revoke) == []
+
+
+def narrow(root: Path) -> None:
+    config = root / "covalt.yaml"
+    config.write_text(config.read_text().replace("slow.*", "demo.read"))
+
+
+def disable(root: Path) -> None:
+    Operations(root)("enable_toolset", toolset_id="slow", enabled=False)
+
+
+def edit_the_toolset(root: Path) -> None:
+    manifest = root / "toolsets/slow/toolset.yaml"
+    manifest.write_text(f"{manifest.read_text()}unknown: [\n")
+
+
+@pytest.mark.parametrize("change", [narrow, disable, edit_the_toolset])
+def test_an_open_call_delivers_nothing_after_its_client_may_not_call_the_tool_any_more(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    root = project(tmp_path / "project")
+    token = AgentTokens(root).new("agent", "writer")[1]
+    body = request("tools/call", name="slow.slow", arguments={})
+    body["params"]["_meta"]["progressToken"] = 1
+    headers = headers_of(token, VERSIONS[0])
+    headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "slow.slow"}
+
+    def act() -> None:
+        change(root)
+        for workspace in (root / "data/chats").glob("*/workspace"):
+            (workspace / "gate").touch()
+
+    with served(root) as port, httpx2.Client(verify=False, timeout=20) as http:
+        lines = lines_of(http, port, "POST", headers, body, act)
+    # An author who edits the toolset ends no call.
+    assert any("the result" in line for line in lines) == (change is edit_the_toolset)
+    assert bool(lines) == (change is edit_the_toolset)
 
 
 def begin_session(http: httpx2.Client, port: int, headers: dict[str, str]) -> str:
