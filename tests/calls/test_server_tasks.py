@@ -364,6 +364,38 @@ def test_a_task_that_cannot_be_fetched_is_recorded_as_interrupted_with_the_reaso
     assert "the tool may have had its effect" in record.error.message
 
 
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_stored_answer_is_recorded_although_its_toolset_was_gone_for_a_moment(
+    upstream: Upstream, *, returns: bool
+) -> None:
+    world = upstream.world
+    grant(world.root)
+    call_id = upstream.leave("jobs_pend", f"c1.{new_id()}", a=1)
+    answer = {"content": [{"type": "text", "text": "2"}], "structuredContent": {"result": 2}}
+    project = world.project()
+    with project.chats.open("c1") as chat, project.writing(chat) as writer:
+        call = chat.call(call_id)
+        assert call is not None
+        stored = call.model_copy(update={"server_answer": {"answer": answer}})
+        if not returns:
+            stored = stored.model_copy(update={"started_at": "2020-01-01T00:00:00.000Z"})
+        writer.put_call(stored)
+    folder, aside = world.root / "toolsets/up", world.root / "up"
+    folder.rename(aside)
+    try:
+        assert upstream.collect() == ({"c1"} if returns else set())
+    finally:
+        aside.rename(folder)
+    if returns:
+        revoke(world.root, "up", "server-up")
+        assert upstream.collect() == {"c1"}
+        grant(world.root)
+        assert upstream.collect() == set()
+    record = upstream.records()[0]
+    assert record.result == ({"result": 2} if returns else answer)
+    assert (record.error is None) == returns
+
+
 def test_a_completed_task_without_a_result_is_an_error_of_its_server(upstream: Upstream) -> None:
     grant(upstream.world.root)
     upstream.leave("jobs_pend", "odd", a=1)

@@ -94,13 +94,14 @@ def collect_one(engine: Engine, chat: ChatStore, call: PendingCall) -> bool:
     except DisabledToolError as error:
         why = f"its answer cannot be fetched: {error.message}"
     except (UnknownNameError, GrantNeededError) as error:
-        return _record_loss(own, chat, call, f"its answer cannot be fetched: {error.message}")
+        why = f"its answer cannot be fetched: {error.message}"
+        if end is None:
+            return _record_loss(own, chat, call, why)
     except CovaltError as error:
         why = f"its MCP server cannot be reached: {error.message}"
     if why or end is None:
-        # It may answer, be reached, or be enabled later.
-        is_lost = call.server_answer is None and _is_late(own, call)
-        return is_lost and _record_loss(own, chat, call, why)
+        # It may answer, be reached, be enabled or be granted again later.
+        return _is_late(own, call) and _record_loss(own, chat, call, why)
     with own.writing(chat) as writer:
         # Another process may have recorded it.
         if chat.call(call.id) != call:
@@ -142,11 +143,21 @@ def cancel(engine: Engine, chat: ChatStore, call: PendingCall, why: str) -> None
 
 
 def _record_loss(engine: Engine, chat: ChatStore, call: PendingCall, why: str) -> bool:
-    """Record a call as interrupted, and return that it is recorded."""
+    """Record a call as interrupted, with the answer that is stored, and return that it is recorded.
+
+    On another branch than its own, an answer is not recorded, because its record would be a commit of that branch.
+    """
     message = f"the process that made the call ended, and {why}{UNKNOWN_EFFECT}"
+    record = commits.unfinished(call, "interrupted", message)
+    end = call.server_answer
+    if end is not None:
+        # Without its tool, what the answer means is unknown. It is masked, and complete as the server sent it.
+        record = record.model_copy(update={"result": end.get("answer", end)})
     with engine.writing(chat) as writer:
+        if end is not None and chat.active_branch() != call.branch:
+            return False
         if chat.call(call.id) == call:
-            writer.finish_call(call, commits.unfinished(call, "interrupted", message))
+            writer.finish_call(call, record)
     return True
 
 
