@@ -364,6 +364,41 @@ def test_a_task_that_cannot_be_fetched_is_recorded_as_interrupted_with_the_reaso
     assert "the tool may have had its effect" in record.error.message
 
 
+def test_cancelling_a_script_cancels_the_task_of_the_server_of_its_call(upstream: Upstream) -> None:
+    world = upstream.world
+    grant(world.root)
+    cancel = Cancel()
+
+    def report(event: object) -> None:
+        if isinstance(event, Progress):
+            cancel.set_as(STOPPED)
+
+    with pytest.raises(CancelledError):
+        world.call("up:jobs_pend", follower=Follower(report, cancel), a=1)
+    assert len(upstream.approvals()) == 1
+    project = world.project()
+    with project.chats.open("c1") as chat, project.writing(chat) as writer:
+        (stopped,) = (call for call in chat.calls() if call.server_task is not None)
+        writer.drop_call(stopped.id)
+    operate = Operations(world.root)
+    world.configure("approvals: [{pattern: 'up.**', require: true}]")
+    try:
+        sent = {"script": "return tools.up.jobs_pend({a: 1})", "language": "javascript"}
+        operate("call_tool", chat_id="c1", tool_id="workspace:run_script", args=sent)
+    finally:
+        world.configure()
+    with project.chats.open("c1") as chat, project.writing(chat) as writer:
+        (waiting,) = (call for call in chat.calls() if call.parent is not None)
+        # As if it had been approved, and its process had been killed.
+        writer.put_call(waiting.model_copy(update={"server_task": stopped.server_task}))
+
+    operate("cancel_script", script_id=waiting.parent)
+
+    assert upstream.approvals() == []
+    records = [record for record in upstream.records() if record.parent == waiting.parent]
+    assert [record.error and record.error.code for record in records] == ["cancelled"]
+
+
 @pytest.mark.parametrize("returns", [True, False])
 def test_a_stored_answer_is_recorded_although_its_toolset_was_gone_for_a_moment(
     upstream: Upstream, *, returns: bool

@@ -19,6 +19,7 @@ from covalt_git.calls.executors import Work, executor
 from covalt_git.calls.idempotency import IdTakenError
 from covalt_git.calls.outcomes import CallOutcome, as_recorded
 from covalt_git.calls.running import Follower
+from covalt_git.calls.servers import left_tasks
 from covalt_git.calls.telemetry import observe_call
 from covalt_git.conversations import conversation
 from covalt_git.errors import CovaltError
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
     from covalt_git.access.visibility import Visibility
     from covalt_git.calls.approvals import Approvals
-    from covalt_git.calls.engine import CallRequest
+    from covalt_git.calls.engine import CallRequest, Engine
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.models.queued_call import QueuedCall
@@ -472,6 +473,22 @@ def state_of(chat: ChatStore, stored: StoredScript) -> tuple[State, Approval | N
     return ("running" if stored_script.is_held(chat, script.id) else "interrupted"), None
 
 
+def _end_server_tasks(engine: Engine, chat: ChatStore, script_id: str, why: str) -> None:
+    """Cancel the tasks that MCP servers made of a script's calls, and record the answers that are stored.
+
+    Before the chat is locked, because a server may take long to answer.
+    """
+    with engine.writing(chat):
+        pass  # calls whose process was killed become pending
+    for call in chat.calls():
+        if call.parent != script_id or call.server_task is None:
+            continue
+        if call.server_answer is None:
+            left_tasks.cancel(engine, chat, call, why)
+        else:
+            left_tasks.collect_one(engine, chat, call)
+
+
 def cancel_script(context: Context, chat: ChatStore, script_id: str) -> CallOutcome:
     """End a script that does not run: its pending calls never run, and the end is recorded.
 
@@ -480,13 +497,18 @@ def cancel_script(context: Context, chat: ChatStore, script_id: str) -> CallOutc
     """
     with stored_script.held(chat, script_id, wait=False):
         by = context.project.principal.id
+        why = f"{by} cancelled the script"
+        if StoredScript.read(chat, script_id) is not None:
+            _end_server_tasks(context.engine(), chat, script_id, why)
         with context.engine().writing(chat) as writer:
             stored = StoredScript.read(chat, script_id)
             if stored is None:
                 return _ended(chat, script_id)
-            why = f"{by} cancelled the script"
             for call in chat.calls():
                 if call.parent != script_id or call.status != "pending":
+                    continue
+                # An answer that was received is recorded once the branch of the call is active.
+                if call.server_answer is not None:
                     continue
                 approval = chat.approval(call.execution_id) if call.execution_id else None
                 if approval is not None and approval.state == "pending":
