@@ -303,7 +303,8 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
 
     SOURCE is TOOLSET/NAMESPACE, or the toolset if it has one source.  Without a TOOL, all are accepted.
     Prints what would be accepted, as `source diff` does, with the text of skills, and asks at a terminal.  TOOL@DIGEST
-    accepts exactly what was shown with this digest; without a terminal, skills are accepted only so.
+    accepts exactly what was shown with this digest; without a terminal, skills are accepted only so, and their texts are
+    printed.
 
     Example: covalt-git source accept files read_file
     """
@@ -327,7 +328,9 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
     if digests:
         check_user(reason, "tools are accepted")
         asks = reason is None and not wants_json()
-        texts = review(source, digests, named, print_=asks)
+        texts = review(source, digests, named, print_=asks, print_named=reason is not None)
+        if texts and reason is not None:
+            output.say(f"accepted without a question to a user: {reason}", err=True)
         if asks:
             print_differences(source, [tool for tool in source.to_accept if tool.name in digests])
             if not output.confirm("accept this?"):

@@ -11,7 +11,7 @@ from covalt_git.cli.call import reason_option
 from covalt_git.cli.context import ask, check_user, print_json
 from covalt_git.cli.groups import JsonCommand
 from covalt_git.cli.terminal import output
-from covalt_git.cli.trust_question import confirm_trust
+from covalt_git.cli.trust_question import confirm_trust, print_permissions
 from covalt_git.errors import WrongCallError
 from covalt_git.operations import trust
 
@@ -72,8 +72,11 @@ def _trust(reason: str | None) -> None:
         output.say("every permission of this project is trusted on this machine")
         return
     check_user(reason)
-    if reason is None and not confirm_trust(new):
-        raise SystemExit(1)
+    if reason is None:
+        if not confirm_trust(new):
+            raise SystemExit(1)
+    else:
+        print_permissions(new)  # so that the output of a script has what it trusts
     digests = tuple(permission.digest for permission in new)
     result = ask(trust.trust_project, permissions=digests, reason=reason)
     print_json(result)

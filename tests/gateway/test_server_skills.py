@@ -242,7 +242,10 @@ def test_a_reviewer_reads_a_skill_and_then_what_has_changed_in_it(
     assert run("source", "skills", "near", "pdf", "no.md", cwd=root).returncode == 1
     assert "hint: covalt-git source accept near/near skill_docs_pdf-" in printed.stderr
     accepting = printed.stderr.split("hint: covalt-git ")[1].split()
-    run(*accepting, "--no-terminal", "test", cwd=root)
+    # The output of a script has the text that it accepts, and why no user was asked.
+    accepted = run(*accepting, "--no-terminal", "in a test", cwd=root)
+    assert accepted.stdout.startswith(SKILL)
+    assert "without a question to a user: in a test" in accepted.stderr
 
     (served / "docs/pdf/SKILL.md").write_text(SKILL.replace("Body", "Bo\u200bdy"))
     refused_file = run("source", "skills", "near", "pdf", cwd=root)

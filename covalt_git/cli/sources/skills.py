@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from covalt_git.cli.context import ask, ask_to_print, can_ask
-from covalt_git.cli.groups import JsonCommand
+from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.sources.names import single_source, source_argument
 from covalt_git.cli.terminal import output
 from covalt_git.errors import StaleError
@@ -63,12 +63,17 @@ def skills(name: str, skill: str | None, path: str) -> None:
 
 
 def review(
-    source: SourceRow, digests: Mapping[str, str | None], named: Mapping[str, str], *, print_: bool
+    source: SourceRow,
+    digests: Mapping[str, str | None],
+    named: Mapping[str, str],
+    *,
+    print_: bool,
+    print_named: bool = False,
 ) -> dict[str, str]:
     """Return the digests of the texts of the skills among the definitions to accept, which the user has read.
 
     ``named`` has the digests that the user named, by the names of the definitions; with ``print_``, the other skills are
-    printed.
+    printed, and with ``print_named`` also these: for a script, whose output has the text that it accepts.
 
     Raises:
         CovaltError: if a definition has another digest, or a skill was not read; nothing is accepted.
@@ -84,9 +89,9 @@ def review(
             continue
         if row.digest != digests[row.name]:
             raise _changed(source, row.name)
-        if row.name not in named:
-            if not print_:
-                raise UnreadSkillError(source.shown_id, row.name)
+        if row.name not in named and not print_:
+            raise UnreadSkillError(source.shown_id, row.name)
+        if row.name not in named or print_named:
             file = ask(source_skills.read_source_skill, **ids, name=row.name)
             if file.skill.digest != row.digest:
                 raise _changed(source, row.name)
@@ -136,6 +141,7 @@ def _print_text(file: source_skills.SkillFileText) -> None:
             marked = file.accepted_text is not None
             output.fact(
                 f"{line.mark} {line.text}" if marked else line.text,
+                err=wants_json(),
                 fg=_COLOURS.get(line.mark) if marked else None,
             )
 
