@@ -68,6 +68,17 @@ _RESERVED_V6 = {
     IPv6Network("2002::/16"): "a 6to4 relay",
     IPv6Network("3fff::/20"): "reserved for documentation",
 }
+# Special use (IANA, RFC 6761, 7686, 8375), names that are never delegated (ICANN, 2018 and 2024), names of home networks,
+# and public names of 127.0.0.1.
+_PRIVATE_NAME = re.compile(
+    r"(?:.*\.)?(?:local|localhost|localdomain|internal|home\.arpa|test|invalid|onion"
+    r"|corp|home|mail|lan|intranet|private|localtest\.me|lvh\.me)"
+)
+"""Names that other networks cannot resolve, or that are addresses of their own machine."""
+
+_NAMES_OF_ADDRESSES = ("nip.io", "sslip.io", "xip.io")
+"""Services whose names contain the address that they resolve to, such as ``10.0.0.1.nip.io``."""
+
 _GLOBAL_V6 = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
@@ -191,7 +202,24 @@ def is_public_name(host: str) -> bool:
     """Return whether a normalized host is an IP address, or a name that other networks can resolve."""
     if _ip(host) is not None:
         return True
-    return "." in host and not host.endswith((".local", ".internal", ".localdomain", ".home.arpa"))
+    if "." not in host or _PRIVATE_NAME.fullmatch(host):
+        return False
+    service = next((name for name in _NAMES_OF_ADDRESSES if host.endswith(f".{name}")), None)
+    return service is None or not _names_private_address(host.removesuffix(f".{service}"))
+
+
+def _names_private_address(labels: str) -> bool:
+    """Return whether the name in a service of names of addresses is that of an address that is not public."""
+    numbers = re.findall(
+        r"(?:^|[.-])([0-9]{1,3})[.-]([0-9]{1,3})[.-]([0-9]{1,3})[.-]([0-9]{1,3})(?=[.-]|$)", labels
+    )
+    texts = [".".join(number) for number in numbers]
+    texts += [
+        str(IPv4Address(int(digits, 16)))
+        for digits in re.findall(r"(?:^|[.-])([0-9a-f]{8})(?=[.-]|$)", labels)
+    ]
+    texts += [label.replace("-", ":") for label in labels.split(".")]
+    return any((ip := _ip(text)) is not None and bool(_why_reserved(ip)) for text in texts)
 
 
 def is_loopback(host: str) -> bool:

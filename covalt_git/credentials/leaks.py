@@ -121,6 +121,16 @@ def credentials(text: str) -> list[Credential]:
     return sorted(tokens, key=lambda token: token.place)
 
 
+def decoded(text: str) -> str:
+    """Return a text without the escapes of URLs, JSON and programs, also escaped ones."""
+    return _Decoded(text).text
+
+
+def separated(text: str) -> str:
+    """Return a text with a space before each beginning of a token of a known format, which letters may precede."""
+    return token_formats.BEGINNINGS.sub(r" \g<0>", text)
+
+
 def known_tokens(text: str) -> list[Credential]:
     """Return the credentials of a text that have a known format, in order; at most ``MAX_FOUND``.
 

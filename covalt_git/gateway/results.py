@@ -330,10 +330,9 @@ def _blocks(value: Any, call: ToolCall, read: Read) -> list[types.ContentBlock]:
     if not is_reference(value):
         return [_text(large_results.as_text(value))]
     uri, media_type = value.get("uri"), value["media_type"]
-    # Under the URI of a skill, the text of another tool would look like the accepted one.  Hosts draw pages of tools by
-    # their scheme, in which no skill is served on.
-    if uri is not None and not uri.startswith("ui://"):
-        uri = resource_uris.of_server(ToolId.parse(call.tool_id).namespace, uri)
+    # Under the URI of a skill or of a page of another toolset, the text of a server would look like that one.
+    if uri is not None:
+        uri = resource_uris.in_result(ToolId.parse(call.tool_id).namespace, uri)
     if "text" in value:
         text = types.TextResourceContents(uri=uri, mime_type=media_type, text=value["text"])
         return [types.EmbeddedResource(resource=text)]

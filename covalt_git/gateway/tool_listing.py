@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import mcp_types as types
 from mcp import MCPError
 
+from covalt_git.gateway import icons
 from covalt_git.gateway.large_results import output_schema
 from covalt_git.toolsets.icons import icon_data_url
 
@@ -32,9 +33,6 @@ VERSION = "covalt-git/version"
 
 CHAT_ARGUMENT = "covalt_chat"
 """Argument in which a client without a session names its chat."""
-
-_SHOWN = ("https://", "data:image/")
-"""URLs of icons that the specification permits."""
 
 Described = TypeVar("Described")
 
@@ -72,9 +70,7 @@ def _icons(tool: Tool, root: Path) -> list[types.Icon] | None:
     own = icon_data_url(root, tool)
     if own is not None:
         return [types.Icon(src=own, mime_type=own.removeprefix("data:").partition(";")[0])]
-    # A host would request other URLs from the network of its user.
-    icons = [types.Icon.model_validate(icon) for icon in tool.icons]
-    return [icon for icon in icons if icon.src.startswith(_SHOWN)] or None
+    return icons.permitted(tool.icons)
 
 
 def with_chat(schema: JsonObject) -> JsonObject:

@@ -262,10 +262,10 @@ def test_results_and_prompts_have_only_uris_below_the_namespace_of_their_server(
     uris = talk(world.root, say)
 
     below = f"covalt-git://servers/up/{uri}"
-    # Hosts draw the page by its scheme.
+    # Hosts draw the page by its scheme, and it is none of another toolset.
     assert [each for each in uris if "://chats/" not in each] == [
         below,
-        "ui://pdf/page",
+        "ui://up.server/pdf/page",
         *[below] * 2,
     ]
 

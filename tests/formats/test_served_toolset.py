@@ -17,6 +17,7 @@ from tests.formats import laws
 
 SCHEMA = yaml.safe_load(Path(__file__).with_name("registry_schema.yaml").read_text())
 TOKEN = "ghp_" + "R7k2Xw9QzLm4Tn8VbY3cHs6DfGj1PaEuK5oM"
+SLACK = "xoxb-290481736528-5819204736281-" + "".join(reversed(TOKEN[4:28]))
 NAME, URL = "io.github.ada/data-lab", "https://tools.example.com/mcp"
 
 
@@ -74,7 +75,9 @@ def test_a_name_that_the_registry_does_not_accept_is_refused(name: str) -> None:
      "https://x.example/mcp#x", f"https://x.example/mcp?key={TOKEN}", "https://x.example/mcp?token=abcdef",
      "https://x.example/a%0ab", "https://localhost./mcp", "https://LOCALHOST/mcp", "https://0x7f000001/mcp",
      "https://[::ffff:127.0.0.1]/mcp", "https://169.254.169.254/mcp", "https://10.0.0.1/mcp", "https://nas/mcp",
-     "https://nas.local/mcp", "https://x.example\u202e/mcp"],
+     "https://nas.local/mcp", "https://x.example\u202e/mcp", "https://nas.lan/mcp", "https://x.corp/mcp",
+     "https://x.home.arpa/mcp", "https://x.internal./mcp", "https://10.0.0.1.nip.io/mcp", "https://a-192-168-1-9.sslip.io/mcp",
+     "https://7f000001.nip.io/mcp", "https://--1.sslip.io/mcp", "https://lvh.me/mcp", "https://a.localtest.me/mcp"],
 )  # fmt: skip
 def test_a_url_that_others_cannot_use_is_refused(url: str) -> None:
     manifest = ToolsetManifest(id="lab", name="Lab", version="1")
@@ -100,6 +103,11 @@ def test_a_version_that_names_several_is_refused(version: str) -> None:
         {"version": f"1.0.0-{TOKEN}"},
         {"url": "https://x.example/zebra-quartz/mcp"},
         {"url": "https://x.example/zebra%2Dquartz/mcp"},
+        {"url": "https://x.example/zebra%25252Dquartz/mcp"},
+        {"description": "zebra\\u002dquartz"},
+        {"version": f"v{TOKEN}"},
+        {"version": f"1.0.0-rc{SLACK}"},
+        {"version": f"1.0.0+{SLACK}"},
         {"name": "a\u202eb"},
     ],
 )
@@ -112,6 +120,14 @@ def test_a_value_of_a_secret_of_this_machine_or_a_hidden_character_is_refused(
     with pytest.raises(CovaltError, match=r"for server\.json has") as refused:
         server_json(manifest, NAME, url, needs_token=True, secrets=secrets)
     assert "zebra" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "host", ["8.8.8.8.nip.io", "tools-1-2-3-4.example.com", "10-0-0-1.example.com"]
+)
+def test_a_public_name_with_numbers_is_accepted(host: str) -> None:
+    manifest = ToolsetManifest(id="lab", name="Lab", version="1.0.0")
+    assert server_json(manifest, NAME, f"https://{host}/mcp", needs_token=True)
 
 
 def test_options_of_the_url_are_accepted() -> None:

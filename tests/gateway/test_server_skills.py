@@ -108,6 +108,27 @@ def test_accepted_skills_are_served_on_below_the_namespace(root: Path, served: P
     assert reads(served) == ["skill://docs/pdf/SKILL.md", "skill://docs/pdf/references/FORMS.md"]
 
 
+def test_a_resource_of_the_server_has_only_icons_that_the_specification_permits(
+    root: Path, served: Path
+) -> None:
+    sources = [
+        "https://x.example/i.png",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "http://10.0.0.1/i",
+    ]
+    icons = [{"src": source} for source in sources]
+    resource = {"uri": "x:text", "name": "text", "icons": icons}
+    (served / "resources.json").write_text(json.dumps([resource]))
+    take(root, "near", "near")
+
+    async def say(client: Client) -> list[str]:
+        listed = {one.name: one for one in (await client.list_resources()).resources}
+        return [icon.src for icon in listed["text"].icons or ()]
+
+    assert talk(root, say) == ["https://x.example/i.png"]
+
+
 @pytest.mark.parametrize("accepted", [False, True])
 def test_a_skill_that_is_not_accepted_or_needs_approval_does_not_exist(
     root: Path, *, accepted: bool

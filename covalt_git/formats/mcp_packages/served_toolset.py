@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
-from covalt_git.credentials.leaks import blotted
+from covalt_git.credentials.leaks import blotted, decoded, separated
 from covalt_git.credentials.values import SHORTEST_SEARCHED, Mask
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, WebOrigin, is_local, is_public_name, origin_of
@@ -89,8 +89,9 @@ def server_json(
 
 
 def _texts(manifest: ToolsetManifest) -> dict[str, str]:
-    # A token behind the number of a version has no beginning of its own.
-    version = f"{manifest.version} {re.sub('[-+.]', ' ', manifest.version)}"
+    # A token behind the number of a version, or behind a `v`, has no beginning of its own.
+    parts = re.sub("[-+.]", " ", manifest.version)
+    version = f"{manifest.version} {parts} {separated(manifest.version)}"
     return {
         "title": manifest.name,
         "description": manifest.description,
@@ -110,9 +111,9 @@ def _check_secrets(
     }
     for key, text in texts.items():
         own_hint = "" if key in {"name", "URL"} else hint
-        decoded = unquote(text)
+        forms = {text.encode(), decoded(text).encode()}
         for secret, mask in values.items():
-            if any(mask.place(form.encode()) is not None for form in (text, decoded)):
+            if any(mask.place(form) is not None for form in forms):
                 raise CovaltError(
                     f"the {key} for server.json has the value of {secret}, which is set on this machine",
                     hint=own_hint,

@@ -15,6 +15,7 @@ import mcp_types as types
 from covalt_git.calls.servers.mcp_calls import ServerAccess
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import StaleError
+from covalt_git.gateway import icons
 from covalt_git.gateway.offers.uri_matches import deciding_offers, is_of, is_skill_uri
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.resource_uris import SERVERS
@@ -120,7 +121,9 @@ def listed(project: Project) -> dict[str, Callable[[], types.Resource]]:
 def templates(project: Project) -> list[types.ResourceTemplate]:
     """Return the resource templates."""
     return [
-        types.ResourceTemplate.model_validate({**offer.definition, "uriTemplate": uri_of(offer)})
+        types.ResourceTemplate.model_validate(
+            {**_with_permitted_icons(offer), "uriTemplate": uri_of(offer)}
+        )
         for offer in visible(project, "template")
     ]
 
@@ -235,6 +238,7 @@ def get_prompt(
             message.content.uri = resource_uris.of_server(
                 prompt.offer.namespace, message.content.uri
             )
+            message.content.icons = icons.permitted(message.content.icons or ())
     return result
 
 
@@ -300,7 +304,14 @@ def access(
 
 
 def _resource(offer: ServerOffer) -> types.Resource:
-    return types.Resource.model_validate({**offer.definition, "uri": uri_of(offer)})
+    return types.Resource.model_validate({**_with_permitted_icons(offer), "uri": uri_of(offer)})
+
+
+def _with_permitted_icons(offer: ServerOffer) -> JsonObject:
+    """Return the definition of a resource or a template for clients."""
+    listed = offer.definition.get("icons")
+    permitted = icons.permitted(listed if isinstance(listed, list) else ())
+    return {**offer.definition, "icons": permitted}
 
 
 def _prompt(offer: ServerOffer) -> ServerPrompt:

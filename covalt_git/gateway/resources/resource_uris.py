@@ -18,6 +18,9 @@ from urllib.parse import quote, unquote
 
 SCHEME = "covalt-git"
 
+PAGES = "ui://"
+"""The scheme of pages that hosts draw (MCP Apps)."""
+
 SERVERS = f"{SCHEME}://servers/"
 """Beginning of the URIs of resources of MCP servers."""
 
@@ -69,6 +72,15 @@ def file(chat_id: str, path: str, *, manifest_id: str | None = None) -> str:
 def of_server(namespace: str, uri: str) -> str:
     """Return the URI of a server's resource for our clients: it cannot be equal to a URI of another server, or of a resource of this project."""
     return f"{SERVERS}{namespace}/{uri}"
+
+
+def in_result(namespace: str, uri: str) -> str:
+    """Return the URI for our clients of a resource that a server embeds in a result.
+
+    Hosts draw a page by its scheme, so that stays.  No toolset has the host, because no id has a dot.
+    """
+    page = uri.removeprefix(PAGES)
+    return of_server(namespace, uri) if page == uri else f"{PAGES}{namespace}.server/{page}"
 
 
 def manifest(chat_id: str, manifest_id: str) -> str:
