@@ -13,6 +13,7 @@ from covalt_git.cli.terminal.parameters import parameters
 from covalt_git.models.held_back import WHY_HELD_BACK
 from covalt_git.models.http_placement import placement
 from covalt_git.operations import tools
+from covalt_git.trust.consents import NOT_TRUSTED
 
 
 @click.group(
@@ -55,7 +56,10 @@ def _print_reasons(rows: Sequence[tools.ToolRow]) -> None:
     reasons: dict[str, list[str]] = {}
     for tool in rows:
         # A reason with the name of the tool is its own state, which the user has chosen.
-        if tool.why_not and tool.tool_id not in tool.why_not:
+        if _is_untrusted(tool):
+            # Their descriptions may be those of a pull.
+            reasons.setdefault(f"{NOT_TRUSTED}, see covalt-git trust", []).append(tool.tool_id)
+        elif tool.why_not and tool.tool_id not in tool.why_not:
             reasons.setdefault(tool.why_not, []).append(tool.tool_id)
     for why_not, names in reasons.items():
         rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
@@ -78,6 +82,7 @@ def search_tools(query: tuple[str, ...], role: str | None, limit: int) -> None:
     output.table(
         rows, titles=_TITLES, empty="no tool matches; list them with `covalt-git tool list`"
     )
+    _print_reasons([tool for tool in matches.tools if _is_untrusted(tool)])
 
 
 @command.command("show")
@@ -135,6 +140,7 @@ OVERRIDES = {
 
 def _line(tool: tools.ToolRow) -> tuple[str, ...]:
     state = "" if tool.enabled else f" ({tool.held_back or 'disabled'})"
+    state = " (not trusted)" if _is_untrusted(tool) else state
     state = " (broken)" if tool.broken else state
     return (
         tool.tool_id + state,
@@ -146,11 +152,17 @@ def _line(tool: tools.ToolRow) -> tuple[str, ...]:
     )
 
 
+def _is_untrusted(tool: tools.ToolFacts) -> bool:
+    """Return whether the user of this machine has to trust a tool, such as one that only a pull has accepted."""
+    return NOT_TRUSTED in tool.why_not
+
+
 def _facts(tool: tools.ToolDetail) -> dict[str, str]:
     asks = ", ".join(tool.requires_confirmation)
     notes = tool.annotations.model_dump(exclude_none=True)
     runs = tool.entrypoint or (f"{tool.http.method} {tool.http.url}" if tool.http else "")
     held_back = f", {WHY_HELD_BACK[tool.held_back]}" if tool.held_back else ""
+    untrusted = f", but {NOT_TRUSTED}: covalt-git trust" if _is_untrusted(tool) else ""
     local = tool.local.model_dump(exclude_none=True)
     return {
         "version": tool.version,
@@ -159,7 +171,7 @@ def _facts(tool: tools.ToolDetail) -> dict[str, str]:
         "requires approval": f"yes ({asks})" if asks else "no",
         "tags": ", ".join(tool.tags),
         "annotations": ", ".join(f"{key}: {str(value).lower()}" for key, value in notes.items()),
-        "state": "enabled" if tool.enabled else f"disabled{held_back}",
+        "state": f"enabled{untrusted}" if tool.enabled else f"disabled{held_back}",
         "of this project": ", ".join(word for word, field in OVERRIDES.items() if field in local),
     }
 

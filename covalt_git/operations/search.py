@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
+from covalt_git.catalog.accepted_tools import without_pulled
 from covalt_git.errors import CovaltError
 from covalt_git.index.search_words import excerpt, is_match, parse
 from covalt_git.index.text_rows import MOST_TEXT, argument_text
@@ -16,6 +17,7 @@ from covalt_git.models.calls import MAY_BE_SCRIPTS
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
 from covalt_git.operations.tools import visible_toolsets
+from covalt_git.trust.consents import NOT_TRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -182,8 +184,12 @@ class _Scope:
         if self.request.chat_id is not None:
             return
         index = self.context.toolset_index()
-        for tool in self.context.catalog.search(index, self.request.query, limit=self.most):
-            yield self._hit("tool", tool.tool_id, tool.description, title=tool.name)
+        tools = self.context.catalog.search(index, self.request.query, limit=self.most)
+        trusted = {tool.tool_id for tool in without_pulled(self.context.project.root, tools)}
+        for tool in tools:
+            # A user finds what a pull has accepted, to review it; agents do not.
+            note = "" if tool.tool_id in trusted else f" ({NOT_TRUSTED})"
+            yield self._hit("tool", tool.tool_id, tool.description, title=f"{tool.name}{note}")
 
     def toolsets(self) -> Iterable[SearchHit]:
         if self.request.chat_id is not None:

@@ -44,6 +44,9 @@ IMPORTED = "imported"
 """Key of the facts about imported toolsets, of whose files the user is never the author."""
 
 
+NOT_TRUSTED = "not trusted on this machine"
+
+
 class NotTrustedError(CovaltError):
     """An action needs permissions of the project that the user has not trusted on this machine."""
 
@@ -55,7 +58,7 @@ class NotTrustedError(CovaltError):
         summary = "; ".join(texts[:_SHOWN])
         more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
         super().__init__(
-            f"the project asks for permissions that are not trusted on this machine: {summary}{more}",
+            f"the project asks for permissions that are {NOT_TRUSTED}: {summary}{more}",
             hint="covalt-git trust",
         )
 

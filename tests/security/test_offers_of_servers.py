@@ -549,7 +549,10 @@ found
 
 
 def test_descriptions_that_only_a_pull_has_accepted_are_not_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    root: Path,
+    cli_in: Callable[..., tuple[int, str]],
 ) -> None:
     use_config(monkeypatch, tmp_path / "config", trusts=False)
     adopt(root)
@@ -588,3 +591,12 @@ def test_descriptions_that_only_a_pull_has_accepted_are_not_listed(
     assert talk(root, say) == set()
     assert not described()
     assert "not_trusted" in talk(root, called)
+    # A user finds the tool, to review it, and each command marks it.
+    marks = {
+        ("tool", "list"): "near:repeat (not trusted)",
+        ("tool", "search", "repeat"): "near:repeat (not trusted)",
+        ("tool", "show", "near:repeat"): "but not trusted on this machine: covalt-git trust",
+        ("search", "repeat", "--kind", "tool"): "(not trusted on this machine)",
+    }
+    for command, mark in marks.items():
+        assert mark in cli_in(root, *command)[1]
