@@ -248,7 +248,15 @@ def check_nothing_pending(chat: ChatStore, name: str, *, verb: str) -> None:
         hint = f"covalt-git approval deny {call.execution_id}"
         if call.server_task is not None:
             waits = "waits for the answer of its MCP server on"
-            hint = "a running covalt-git serve records the answer"
+            # An answer is recorded only on the active branch.
+            first = (
+                "" if chat.branch(name).active else f"covalt-git chat checkout {chat.id} {name} && "
+            )
+            hint = f"record the answer: {first}covalt-git serve"
+            if verb == "deleted":
+                hint += (
+                    f"; or cancel the call: covalt-git chat branch delete {chat.id} {name} --force"
+                )
         raise CovaltError(
             f"a call {waits} the branch {name!r}, so it cannot be {verb}",
             hint=hint,
@@ -264,4 +272,9 @@ def _cancel(writer: Writer, call: PendingCall) -> None:
     if approval is not None and approval.state == "pending":
         writer.decide(approval, "expired", decided_by=writer.by)
     message = f"the branch {call.branch!r} of the call was deleted"
-    writer.finish_call(call, commits.unfinished(call, "cancelled", message))
+    record = commits.unfinished(call, "cancelled", message)
+    if call.server_answer is not None:
+        # Its MCP server has answered, so the record in the deleted branch has the answer as the server sent it.
+        answer = call.server_answer.get("answer", call.server_answer)
+        record = record.model_copy(update={"result": answer})
+    writer.finish_call(call, record)

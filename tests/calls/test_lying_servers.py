@@ -225,7 +225,7 @@ def test_a_client_cancels_a_task_that_an_earlier_process_left(
     with pytest.raises(CovaltError) as refused, world.project().chats.open("c1") as chat:
         branches.check_nothing_pending(chat, call.branch, verb="renamed")
     assert "waits for the answer of its MCP server" in refused.value.message
-    assert "None" not in refused.value.hint
+    assert refused.value.hint == "record the answer: covalt-git serve"
 
     task_state.cancel(gateway, query)
 
@@ -234,6 +234,28 @@ def test_a_client_cancels_a_task_that_an_earlier_process_left(
     error = newest(world).error
     assert error is not None
     assert "the tool may have had its effect" in error.message
+
+
+def test_a_branch_with_a_call_at_a_server_names_what_to_do_and_deleting_it_cancels_the_task(
+    world: World, server: LyingServer
+) -> None:
+    server.answer = lambda method, _: state("working") if method == "tasks/get" else None
+    leave(world)
+    (call,) = world.waiting()
+    world.branch("other")
+    operate = Operations(world.root)
+    which = {"chat_id": "c1", "branch": call.branch}
+
+    error = operate.error("delete_branch", **which)
+
+    assert error.hint == (
+        f"record the answer: covalt-git chat checkout c1 {call.branch} && covalt-git serve; "
+        f"or cancel the call: covalt-git chat branch delete c1 {call.branch} --force"
+    )
+    assert "tasks/cancel" not in server.requests
+    operate("delete_branch", **which, force=True)
+    assert "tasks/cancel" in server.requests
+    assert world.waiting() == []
 
 
 def test_results_and_prompts_have_only_uris_below_the_namespace_of_their_server(

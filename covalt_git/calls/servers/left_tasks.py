@@ -28,7 +28,7 @@ from covalt_git.workspaces import commits
 from covalt_git.workspaces.lock import ChatBusyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from covalt_git.calls.engine import Engine
     from covalt_git.models.calls import PendingCall
@@ -140,6 +140,23 @@ def cancel(engine: Engine, chat: ChatStore, call: PendingCall, why: str) -> None
         if chat.call(call.id) == call:
             message = f"{why}{UNKNOWN_EFFECT}"
             writer.finish_call(call, commits.unfinished(call, "cancelled", message))
+
+
+def end_all(
+    engine: Engine, chat: ChatStore, is_ended: Callable[[PendingCall], bool], why: str
+) -> None:
+    """Cancel the tasks that MCP servers made of calls, and record the answers that are stored.
+
+    Before the chat is locked, because a server may take long to answer.
+    """
+    with engine.writing(chat):
+        pass  # calls whose process was killed become pending
+    for call in _left(chat):
+        if is_ended(call):
+            if call.server_answer is None:
+                cancel(engine, chat, call, why)
+            else:
+                collect_one(engine, chat, call)
 
 
 def _record_loss(engine: Engine, chat: ChatStore, call: PendingCall, why: str) -> bool:

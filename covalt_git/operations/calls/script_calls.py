@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from covalt_git.access.visibility import Visibility
     from covalt_git.calls.approvals import Approvals
-    from covalt_git.calls.engine import CallRequest, Engine
+    from covalt_git.calls.engine import CallRequest
     from covalt_git.catalog.catalog import Found
     from covalt_git.models.calls import Approval, PendingCall
     from covalt_git.models.queued_call import QueuedCall
@@ -473,22 +473,6 @@ def state_of(chat: ChatStore, stored: StoredScript) -> tuple[State, Approval | N
     return ("running" if stored_script.is_held(chat, script.id) else "interrupted"), None
 
 
-def _end_server_tasks(engine: Engine, chat: ChatStore, script_id: str, why: str) -> None:
-    """Cancel the tasks that MCP servers made of a script's calls, and record the answers that are stored.
-
-    Before the chat is locked, because a server may take long to answer.
-    """
-    with engine.writing(chat):
-        pass  # calls whose process was killed become pending
-    for call in chat.calls():
-        if call.parent != script_id or call.server_task is None:
-            continue
-        if call.server_answer is None:
-            left_tasks.cancel(engine, chat, call, why)
-        else:
-            left_tasks.collect_one(engine, chat, call)
-
-
 def cancel_script(context: Context, chat: ChatStore, script_id: str) -> CallOutcome:
     """End a script that does not run: its pending calls never run, and the end is recorded.
 
@@ -499,7 +483,7 @@ def cancel_script(context: Context, chat: ChatStore, script_id: str) -> CallOutc
         by = context.project.principal.id
         why = f"{by} cancelled the script"
         if StoredScript.read(chat, script_id) is not None:
-            _end_server_tasks(context.engine(), chat, script_id, why)
+            left_tasks.end_all(context.engine(), chat, lambda call: call.parent == script_id, why)
         with context.engine().writing(chat) as writer:
             stored = StoredScript.read(chat, script_id)
             if stored is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from covalt_git.calls.servers import left_tasks
 from covalt_git.conversations import commit_names
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.models.chats import Branch
@@ -107,9 +108,12 @@ def delete_branch(context: Context, request: DeleteBranch) -> BranchDeleted:
     """Delete a branch that is not active.
 
     Without ``force`` this is refused if the branch has commits that no other branch has, or if a call on
-    it is pending approval.  With ``force`` such a call is cancelled.
+    it is pending.  With ``force`` such a call is cancelled, also at its MCP server.
     """
     chat = context.chat(request.chat_id)
+    if request.force and not chat.branch(request.branch).active:
+        why = f"the branch {request.branch!r} of the call was deleted"
+        left_tasks.end_all(context.engine(), chat, lambda call: call.branch == request.branch, why)
     with context.writing(chat) as writer:
         return branches.delete(writer, request.branch, force=request.force)
 
