@@ -108,8 +108,8 @@ def read_source_skill(context: Context, request: ReadSourceSkill) -> SkillFileTe
     listed = _find(source, request.name)
     files = listed.files()
     # A reviewer sees, and can type, only the escapes of characters that are not visible.
-    shown = {display.in_line(path): path for path in files}
-    path = shown.get(request.path, request.path)
+    paths = {display.in_line(path): path for path in files}
+    path = paths.get(request.path, request.path)
     if path not in files or isinstance(source.declared, Source):
         raise UnknownNameError("file", request.path, files, list_with=_list_with(source))
     file = files[path]

@@ -65,9 +65,11 @@ def test_a_definition_of_many_levels_is_left_out_and_the_others_are_refreshed(
         deep = {"a": deep}
     (served / "entries.json").write_text(json.dumps([skill("pdf"), skill("deep", metadata=deep)]))
     schema = {"type": "object"}
-    tools = [{"name": "plain", "inputSchema": schema}]
+    tools: list[Any] = [{"name": "plain", "inputSchema": schema}]
     tools.append({"name": "deep-tool", "inputSchema": {**schema, "default": deep["a"]}})
-    resources = [{"uri": f"x:{name}", "name": name, "_meta": {}} for name in ("text", "deep-text")]
+    resources: list[dict[str, Any]] = [
+        {"uri": f"x:{name}", "name": name, "_meta": {}} for name in ("text", "deep-text")
+    ]
     resources[1]["icons"] = [{"src": "x:i", "more": deep["a"]}]
     if levels < 100:  # the SDK parses no tools of more than 200 levels
         (served / "tools.json").write_text(json.dumps(tools))

@@ -8,6 +8,7 @@ import threading
 from concurrent import futures
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -476,9 +477,13 @@ def list_tools(
             pool.CONNECTIONS.end(opened.name)
     locked: list[LockedTool | LockedOffer] = []
     reasons = []
-    for kind, listed in (*(("tool", tool) for tool in tools), *offers):
+    entries: list[Callable[[], LockedTool | LockedOffer]] = [
+        *(partial(locked_tool, tool) for tool in tools),
+        *(partial(locked_offer, kind, offer) for kind, offer in offers),
+    ]
+    for entry in entries:
         try:
-            locked.append(locked_tool(listed) if kind == "tool" else locked_offer(kind, listed))
+            locked.append(entry())
         except BadDefinitionError as error:  # the others are refreshed
             reasons.append(f"{error.message}; it is not listed")
     for note in server_texts.notes_of_a_listing(reasons):
