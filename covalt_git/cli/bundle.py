@@ -163,6 +163,12 @@ def _export_server(
     help="Add the unknown key that signed it to `signers` in covalt.yaml, under this name.",
 )
 @click.option("--unsigned", is_flag=True, help="Ignore the signature.")
+@click.option(
+    "--existing",
+    type=click.Choice(["add", "replace"]),
+    help="What to do if a document would replace parts of a toolset that exists.",
+)
+@click.option("--as", "toolset_id", metavar="ID", help="Import it under another name.")
 @click.option("--sha256", metavar="HEX", help="Refuse a file with another SHA-256.")
 @accept_option
 @click.option(
@@ -187,7 +193,8 @@ def import_(
     FILE is a ZIP, or a document in a format of `covalt-git formats`; URL is the https URL of a ZIP.  None
     of the toolset's code runs, and no server is connected.  A bundle that is ambiguous or has forbidden files
     is refused and not stored.  A signature must be by one of `signers` in covalt.yaml.  A toolset that was
-    imported before is updated, as by `toolset update`.
+    imported before is updated, as by `toolset update`.  A document whose toolset exists and has other parts, such as
+    other MCP servers, is refused: choose --existing add, --existing replace, or another name with --as.
 
     With --trust, you review the requested grants once, and the command imports, grants, enables and
     connects.  It is refused for updates, and on a machine without a sandbox.  A script without a terminal
@@ -208,6 +215,9 @@ def import_(
         _print_trusted(imported)
     elif imported.update is not None:
         print_update(imported.update, context().project.root)
+        if imported.dry_run and imported.replaces and how["existing"] is None:
+            output.fact(f"  replaces: {', '.join(imported.replaces)}", fg="yellow")
+            output.say(f"add one of: --existing add, --existing replace, --as {imported.free_id}")
     else:
         print_import(imported)
     # After its content was printed, by which the user decides about the key.

@@ -42,7 +42,8 @@ class BundleGoneError(CovaltError):
 class Bundle:
     """A ZIP file: its bytes, its name in messages, its source and its signature.
 
-    ``notes`` say what a conversion from another format changed.
+    ``notes`` say what a conversion from another format changed.  A ``converted`` document does not say which toolset it
+    is, so that its file name decides.
     """
 
     content: bytes = field(repr=False)
@@ -51,6 +52,7 @@ class Bundle:
     source_ref: str
     signature: bytes | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
+    converted: bool = False
 
     @classmethod
     def upload(cls, content: bytes, filename: str, signature: bytes | None = None) -> Self:
@@ -119,7 +121,8 @@ def stage_bundle(root: Path, bundle: Bundle) -> UUID:
     """
     bundle_id = UUID(new_id())
     folder = _folder(root, bundle_id)
-    source = {key: getattr(bundle, key) for key in ("name", "source_type", "source_ref", "notes")}
+    keys = ("name", "source_type", "source_ref", "notes", "converted")
+    source = {key: getattr(bundle, key) for key in keys}
     with toolsets_lock(root):
         # Ids are in the order of time, so the first names are the oldest ones. The limit ends uploads that fill the
         # disk.

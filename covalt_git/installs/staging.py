@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from covalt_git import yaml_text
 from covalt_git.bundles.archive_reader import BadBundleError, Entry, read_folder, unpack
 from covalt_git.errors import CovaltError
+from covalt_git.installs.additions import renamed_entries
 from covalt_git.installs.pending_imports import Bundle, bundle_or_folder, shown_source
 from covalt_git.installs.signatures import verify
 from covalt_git.manifests.project_config import read_config
@@ -51,11 +52,14 @@ class Incoming(NamedTuple):
 
 @contextmanager
 def incoming(
-    root: Path, source: Path | str | Bundle, signature: Path | None = None
+    root: Path,
+    source: Path | str | Bundle,
+    signature: Path | None = None,
+    toolset_id: str | None = None,
 ) -> Iterator[Incoming]:
     """Yield the toolset of a ZIP, a directory or a URL (a ``str``); its folder is removed after the block.
 
-    A ``signature``, or else the file ``SOURCE.sig``, must be valid.
+    A ``signature``, or else the file ``SOURCE.sig``, must be valid.  With ``toolset_id``, it gets this id instead of its own.
 
     Raises:
         BadBundleError: if the bundle is invalid; it has all problems.
@@ -63,11 +67,15 @@ def incoming(
         CovaltError: if it cannot be downloaded or written.
     """
     with staging(root) as folder:
-        yield stage(root, source, folder, signature)
+        yield stage(root, source, folder, signature, toolset_id)
 
 
 def stage(
-    root: Path, source: Path | str | Bundle, folder: Path, signature: Path | None = None
+    root: Path,
+    source: Path | str | Bundle,
+    folder: Path,
+    signature: Path | None = None,
+    toolset_id: str | None = None,
 ) -> Incoming:
     """Write a toolset to an empty ``folder`` and check it; arguments and errors as :func:`incoming`."""
     if not isinstance(source, Bundle):
@@ -83,10 +91,27 @@ def stage(
             # The bytes that are verified are those that were unpacked: a file that is read twice can change in
             # between.
             signer = verify(source.content, source.signature, read_config(root).signers)
-    toolset_id = _id_of(entries)
-    write_entries(folder / "toolsets" / toolset_id, entries)
-    toolset = _check(folder, toolset_id, source.name, kind)
+    own_id = _id_of(entries)
+    # Without a valid id of its own it is refused anyway, with all problems of its manifest.
+    if toolset_id is not None and toolset_id != own_id != _UNNAMED:
+        if signer is not None:
+            # The signature is for the files with the id that the signer wrote.
+            raise CovaltError(f"{source.name!r} is signed, so it keeps the name {own_id!r}")
+        entries = renamed_entries(entries, toolset_id)
+        own_id = toolset_id
+    write_entries(folder / "toolsets" / own_id, entries)
+    toolset = _check(folder, own_id, source.name, kind)
     return Incoming(toolset, tuple(entries), kind, ref, source.name, signer)
+
+
+@contextmanager
+def with_entries(root: Path, new: Incoming, entries: Sequence[Entry]) -> Iterator[Incoming]:
+    """Yield a staged toolset with other files; its folder is removed after the block."""
+    with staging(root) as folder:
+        toolset_id = new.toolset.id
+        write_entries(folder / "toolsets" / toolset_id, entries)
+        toolset = _check(folder, toolset_id, new.name, new.source_type)
+        yield new._replace(toolset=toolset, entries=tuple(entries))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from covalt_git.bundles.archive_reader import Entry, digest_of_entries, read_fol
 from covalt_git.checks.text_files import find_conflict
 from covalt_git.errors import CovaltError
 from covalt_git.grants.status import changes
+from covalt_git.installs.pending_imports import Bundle
 from covalt_git.installs.signatures import check_signer
 from covalt_git.installs.staging import fsync_all, incoming, staging, write_entries
 from covalt_git.installs.three_way import UpdateStep, merge_files, take_theirs
@@ -72,7 +73,7 @@ class Update(NamedTuple):
 def update(
     root: Path,
     toolset_id: str,
-    source: Path | str | None = None,
+    source: Path | str | Bundle | None = None,
     *,
     signature: Path | None = None,
     dry_run: bool = False,
@@ -96,7 +97,10 @@ def update(
         raise NotUpdatedError(
             f"the toolset {toolset_id!r} is the project's own; only imported toolsets can be updated"
         )
-    with incoming(root, source or _source(root, installed), signature) as new, toolsets_lock(root):
+    # The file name of a document is not the id that the user may have imported it under.
+    own_id = toolset_id if isinstance(source, Bundle) and source.converted else None
+    staging_of = incoming(root, source or source_of(root, installed), signature, own_id)
+    with staging_of as new, toolsets_lock(root):
         if new.toolset.id != toolset_id:
             raise NotUpdatedError(
                 f"{new.name!r} is the toolset {new.toolset.id!r}, not {toolset_id!r}",
@@ -129,9 +133,7 @@ def merge_incoming(
     check_signer(old.state.signer, new.signer, accept=accept_signer)
     ours = read_folder(old.folder)
     digest = digest_of_entries(ours)
-    base = (
-        ours if digest == old.state.digest else find_version(root, old.id, old.state.digest or "")
-    )
+    base = _base(root, old, ours)
     if force:
         merged, steps = take_theirs(ours, new.entries)
     else:
@@ -169,6 +171,19 @@ def merge_incoming(
         )
 
 
+def imported_entries(root: Path, installed: Toolset) -> list[Entry]:
+    """Return the files of a toolset as they were imported; if these no longer exist, as they are."""
+    ours = read_folder(installed.folder)
+    return list(_base(root, installed, ours) or ours)
+
+
+def _base(root: Path, installed: Toolset, ours: list[Entry]) -> list[Entry] | None:
+    digest = installed.state.digest
+    if digest_of_entries(ours) == digest:
+        return ours
+    return find_version(root, installed.id, digest or "")
+
+
 def state_of(new: Incoming, earlier: ToolsetState) -> ToolsetState:
     """Return the state of a toolset imported now, with the overrides and grants of an ``earlier`` one."""
     timestamp = timestamps.now()
@@ -184,7 +199,12 @@ def state_of(new: Incoming, earlier: ToolsetState) -> ToolsetState:
     )
 
 
-def _source(root: Path, toolset: Toolset) -> Path | str:
+def source_of(root: Path, toolset: Toolset) -> Path | str:
+    """Return the file, folder or URL that a toolset was imported from.
+
+    Raises:
+        NotUpdatedError: if it does not exist.
+    """
     kind, ref = toolset.state.source_type, toolset.state.source_ref or ""
     if kind == "url":
         return ref

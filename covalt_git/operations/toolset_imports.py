@@ -17,6 +17,7 @@ from covalt_git.grants.plans import requested_grants
 from covalt_git.grants.requested import requested, variable_base_urls
 from covalt_git.grants.status import missing_grants
 from covalt_git.installs import importing, uninstall, updating
+from covalt_git.installs.importing import Existing
 from covalt_git.installs.pending_imports import Bundle
 from covalt_git.installs.signatures import UnknownSignerError, verify
 from covalt_git.installs.three_way import UpdateStep
@@ -24,10 +25,12 @@ from covalt_git.manifests.added_signer import add_signer
 from covalt_git.models.allowed_signers import AllowedSigner, BadSignerLineError
 from covalt_git.models.sources.server_definition import grant_facts
 from covalt_git.models.toolset_state import Signer
+from covalt_git.names import MAX_ID
 from covalt_git.operations.context import Context
 from covalt_git.operations.formats.conversions import (
     SOURCE_FORMAT,
     bundle_at,
+    is_document,
     converted_upload,
     source_at,
 )
@@ -45,6 +48,7 @@ from covalt_git.operations.results import Failure
 from covalt_git.operations.sources import RefreshOutcome, trust_toolset
 from covalt_git.operations.toolsets import ToolsetContent, content, planned_permissions
 from covalt_git.operations.trust import PermissionRow
+from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
     from covalt_git.installs.importing import ImportedToolset
@@ -85,6 +89,14 @@ class ImportOptions(UpdateOptions):
         None,
         max_length=MOST_PERMISSIONS,
         description="With ``trust``: digests of the ``permissions`` of the dry run that the user has reviewed; null: all.",
+    )
+    existing: Existing | None = Field(
+        None,
+        description="What to do if a document would remove or change parts of a toolset that exists: ``add`` its parts"
+        " to the toolset, or ``replace`` the toolset. Without it, such an import is refused.",
+    )
+    toolset_id: str | None = Field(
+        None, max_length=MAX_ID, description="Import it under this id; null: its own."
     )
 
 
@@ -241,6 +253,11 @@ class ToolsetImported(ToolsetContent):
     )
     warnings: tuple[Problem, ...]
     update: ToolsetUpdated | None
+    replaces: tuple[str, ...] = Field(
+        description="Parts of the existing toolset that a document would remove or change; then an import needs"
+        " ``existing`` or another ``toolset_id``."
+    )
+    free_id: str = Field(description="An id that no toolset of the project has.")
     conversion: tuple[str, ...] = Field(
         description="What a conversion from another format changed: lost values and credentials."
     )
@@ -278,7 +295,8 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
     The request is a form with a ``file``, or JSON with the URL of a ZIP.  None of the toolset's code runs, and none
     of its servers is connected.  A bundle that is ambiguous, has forbidden files or an invalid signature is
     rejected with all problems, and not stored.  If the toolset was imported before, the new version is merged
-    with the local changes.  With ``trust``, it also gets the reviewed ``grants`` and is enabled.
+    with the local changes.  A document that would replace parts of a toolset is refused without ``existing``.
+    With ``trust``, it also gets the reviewed ``grants`` and is enabled.
     """
     if isinstance(request, ImportFetched):
         bundle = Bundle.download(request.url)
@@ -376,6 +394,8 @@ def import_bundle(
     trust: str | None = None,
     permissions: tuple[str, ...] | None = None,
     reason: str | None = None,
+    existing: Existing | None = None,
+    toolset_id: str | None = None,
 ) -> ToolsetImported:
     """Import a bundle, or with ``dry_run`` return what would be imported.
 
@@ -399,6 +419,8 @@ def import_bundle(
         # Compared under the lock, with the staged files: a folder may change after its review
         # (test_an_import_with_trust_checks_the_files_that_it_imports).
         reviewed=None if dry_run else trust,
+        existing=existing,
+        toolset_id=toolset_id,
     )
     try:
         imported_toolset = install(bundle, accept_signer=accept_signer)
@@ -458,7 +480,16 @@ def _update(
 ) -> ToolsetUpdated:
     options = {name: getattr(request, name) for name in UpdateOptions.model_fields}
     root, toolset_id = context.project.root, request.toolset_id
-    update = updating.update(root, toolset_id, source, signature=signature, **options)
+    installed = find_toolset(root, toolset_id)
+    file = source
+    if file is None and installed.state.imported:  # otherwise the update refuses it, and says why
+        file = updating.source_of(root, installed)
+    newer: Path | str | Bundle | None = source
+    if isinstance(file, Path) and signature is None and is_document(file):
+        newer = bundle_at(context, file, None)
+        if source is None and isinstance(newer, Bundle):
+            newer = replace(newer, source_ref=installed.state.source_ref or "")
+    update = updating.update(root, toolset_id, newer, signature=signature, **options)
     if not request.dry_run:
         context.update_toolset_index()
     return _update_result(context, update, dry_run=request.dry_run)

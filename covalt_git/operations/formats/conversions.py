@@ -223,7 +223,7 @@ def bundle_of(document: Document, source: str | None, name: str, source_ref: str
     notes += [f"{value.pointer} is lost: {value.reason}" for value in result.lost]
     others = tuple(f"{note.pointer}: {note.message}" for note in result.notes if not note.secret)
     notes += others
-    bundle = Bundle(_packed(result), name, "zip", source_ref, notes=tuple(notes))
+    bundle = Bundle(_packed(result), name, "zip", source_ref, notes=tuple(notes), converted=True)
     return DocumentBundle(bundle, result.lost, secrets, others)
 
 

@@ -117,7 +117,14 @@ def import_host_servers(context: Context, request: ImportHostServers) -> HostSer
             bundle = bundle_of(server, *named)
             if not request.servers:
                 _check_new(context, bundle, name)
-            imported.append(import_bundle(context, bundle.bundle, dry_run=request.dry_run))
+            imported.append(
+                import_bundle(
+                    context,
+                    bundle.bundle,
+                    dry_run=request.dry_run,
+                    existing="replace" if request.servers else None,
+                )
+            )
         except CovaltError as error:
             # A server that the user named has to be imported; of all servers, a wrong one stops no other.
             if request.servers:

@@ -6,11 +6,12 @@ upload and imports exactly the same files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
 from covalt_git.errors import CovaltError
+from covalt_git.installs.importing import Existing, InstalledError
 from covalt_git.installs.pending_imports import Bundle, drop_bundle, stage_bundle, staged_bundle
 from covalt_git.installs.signatures import SignerChangedError
 from covalt_git.operations import toolset_imports
@@ -20,6 +21,7 @@ from covalt_server.pages import layout
 from covalt_server.request_context import as_admin, ask, context
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from uuid import UUID
 
     from werkzeug.wrappers import Response
@@ -29,6 +31,13 @@ if TYPE_CHECKING:
 pages = Blueprint("imports", __name__)
 
 _WHAT = "import toolsets"
+
+
+class _Choice(TypedDict, total=False):
+    """What to do with a toolset that exists; without both, nothing of it is replaced."""
+
+    existing: Existing
+    toolset_id: str
 
 
 @pages.get("/imports")
@@ -48,25 +57,52 @@ def bring() -> Response:
         bundle = _read_bundle()
         # The review reports a changed signer, and the user accepts it there.
         toolset_imports.import_bundle(context(), bundle, dry_run=True, accept_signer=True)
+    except InstalledError as error:
+        # The name is the only thing to decide, so the file is not sent again for it.
+        if bundle.signature is not None or not error.free_id:
+            return _refused(error)
+        names = {"toolset_id": error.free_id, "refused": error.message}
     except CovaltError as error:
         return _refused(error)
-    return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle)), 303)
+    else:
+        names = {}
+    return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle), **names), 303)
 
 
 @pages.get("/imports/<uuid:bundle_id>")
 def review(bundle_id: UUID) -> str | Response:
     """Show a bundle and the permissions that it requests, before it is imported."""
     bundle = staged_bundle(as_admin(_WHAT).root, bundle_id)
+    choice = _choice(request.args)
     changed = None
+    problem: CovaltError | None = None
     try:
-        preview = toolset_imports.import_bundle(context(), bundle, dry_run=True)
+        preview = toolset_imports.import_bundle(context(), bundle, dry_run=True, **choice)
     except SignerChangedError as error:
         changed = error
-        preview = toolset_imports.import_bundle(context(), bundle, dry_run=True, accept_signer=True)
+        preview = toolset_imports.import_bundle(
+            context(), bundle, dry_run=True, accept_signer=True, **choice
+        )
     except CovaltError as error:  # for example, the toolset was imported meanwhile
-        return _refused(error)
+        if not request.args:
+            return _refused(error)
+        # Of the choice only, so that another one can be made.
+        problem, choice = error, {}
+        try:
+            preview = toolset_imports.import_bundle(
+                context(), bundle, dry_run=True, accept_signer=True
+            )
+        except CovaltError:
+            return _refused(error)
     return render_template(
-        "import_review.html", toolset=preview, bundle_id=bundle_id, signer_changed=changed
+        "import_review.html",
+        toolset=preview,
+        bundle_id=bundle_id,
+        signer_changed=changed,
+        choice=choice,
+        problem=problem,
+        refused=request.args.get("refused", ""),
+        renames=bundle.signature is None,
     )
 
 
@@ -87,6 +123,7 @@ def import_reviewed(bundle_id: UUID) -> Response:
             accept_signer="accept_signer" in request.form,
             trust=request.form.get("trust"),
             permissions=tuple(request.form.getlist("permission")),
+            **_choice(request.form),
         )
     except CovaltError as error:
         return _refused(error)
@@ -104,6 +141,18 @@ def drop(bundle_id: UUID) -> Response:
     """Delete a staged bundle without importing it."""
     drop_bundle(as_admin(_WHAT).root, bundle_id)
     return layout.back("toolsets.toolset_list", "Nothing was imported.")
+
+
+def _choice(values: Mapping[str, str]) -> _Choice:
+    """Return what a form says about a toolset that exists: add to it, replace it, or another name."""
+    choice: _Choice = {}
+    existing, name = values.get("existing"), values.get("toolset_id", "").strip()
+    if existing == "add" or existing == "replace":  # noqa: PLR1714 - narrows the type
+        choice["existing"] = existing
+        name = values.get("into", "")  # the field of another name is filled in with a free one
+    if name:
+        choice["toolset_id"] = name
+    return choice
 
 
 def _read_bundle() -> Bundle:

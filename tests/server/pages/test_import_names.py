@@ -1,0 +1,62 @@
+"""Pages that import a document whose toolset exists already: nothing of it is replaced without a choice."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from covalt_git import yaml_text
+from tests.api_client import form_file
+from tests.server.visitor import Form, Page, Visitor
+
+
+def configuration(*servers: str) -> bytes:
+    entries = {name: {"command": "npx", "args": ["-y", f"{name}-server"]} for name in servers}
+    return json.dumps({"mcpServers": entries}).encode()
+
+
+def form_with(page: Page, button: str) -> Form:
+    """Return the form that has a button with these words."""
+    return next(form for form in page.forms if button in {words for *_, words in form.buttons})
+
+
+def review(visitor: Visitor, *servers: str, name: str = "mcp.json") -> Page:
+    form = visitor.open("/imports").form("/imports")
+    return visitor.send(form, "Review", file=form_file(name, configuration(*servers)))
+
+
+def servers_of(root: Path, toolset_id: str) -> list[str]:
+    text = (root / "toolsets" / toolset_id / "toolset.yaml").read_bytes()
+    return [server["id"] for server in yaml_text.load(text, "").data["mcp_servers"]]
+
+
+@pytest.mark.parametrize(
+    ("existing", "button", "left"),
+    [
+        ("add", "Add to mcp", {"mcp": ["files", "time"]}),
+        ("replace", "Replace mcp", {"mcp": ["time"]}),
+        ("name", "Import", {"mcp": ["files"], "mcp-2": ["time"]}),
+    ],
+)
+def test_a_second_document_of_a_name_replaces_only_what_the_user_chooses(
+    visitor: Visitor, root: Path, existing: str, button: str, left: dict[str, list[str]]
+) -> None:
+    visitor.send(form_with(review(visitor, "files"), "Import"), "Import")
+    page = review(visitor, "time")
+    assert "A toolset mcp exists" in page.text
+    assert "server files" in page.text
+    assert "Update" not in page.text
+
+    chosen = visitor.send(form_with(page, "Continue"), "Continue", existing=existing)
+    visitor.send(form_with(chosen, button), button)
+
+    assert {name: servers_of(root, name) for name in left} == left
+
+
+def test_a_document_with_the_name_of_an_own_toolset_gets_another_name(
+    visitor: Visitor, root: Path
+) -> None:
+    page = review(visitor, "time", name="text-kit.json")
+    assert page.status == 200
+    visitor.send(form_with(page, "Import"), "Import")
+    assert servers_of(root, "text-kit-2") == ["time"]
