@@ -304,6 +304,8 @@ def _print_facts(imported: toolset_imports.ToolsetImported) -> None:
             output.fact(f"    {ability}")
     for title, needs in imported.wants.items():
         output.fact(f"  {title}: {', '.join(needs)}")
+    for line in imported.taken:
+        output.fact(f"  {line}", fg="yellow")
     for warning in imported.warnings:
         output.fact(f"  {warning.path.removeprefix('toolsets/')}: {warning.message}", fg="yellow")
 

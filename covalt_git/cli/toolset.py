@@ -166,6 +166,8 @@ def _declared(toolset: toolsets.ToolsetDetail) -> dict[str, list[str]]:
 def _state(row: toolsets.ToolsetRow) -> str:
     if not row.sound:
         return "broken"
+    if row.errors:
+        return "has errors"
     if not row.enabled:
         return "disabled"
     if row.not_trusted:

@@ -109,7 +109,8 @@ CREATE TABLE toolset_readings (
     tool_ids   TEXT NOT NULL CHECK (json_valid(tool_ids)),  -- declared now; null: the manifest cannot be read
     paths      BLOB NOT NULL,                     -- of the toolset, separated by NUL
     enabled    INTEGER NOT NULL CHECK (enabled IN (0, 1)),  -- in its state file
-    lacks_grants INTEGER NOT NULL CHECK (lacks_grants IN (0, 1))  -- of its requests; 0 if not sound
+    lacks_grants INTEGER NOT NULL CHECK (lacks_grants IN (0, 1)),  -- of its requests; 0 if not sound
+    namespaces TEXT NOT NULL CHECK (json_valid(namespaces))  -- of its servers and sources: place, id, namespace
 ) STRICT, WITHOUT ROWID;
 
 -- Chats: data/chats/<id>/store.git.

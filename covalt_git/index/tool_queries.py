@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.prompts import Item
+    from covalt_git.toolsets.project_files import Namespace
 
 _MOST_TOOLS = 1 << 14
 """Maximum number of parsed tools, and of parsed lists of problems, in memory."""
@@ -72,6 +73,19 @@ class ToolQueries(SyncedIndex):
             convert=lambda row: (row["toolset_id"], canonical_json.loads(row["tool_ids"])),
         )
         return dict(pairs)
+
+    def namespaces(self) -> list[tuple[str, list[Namespace]]]:
+        """Return the ids of all toolsets with the namespaces of their servers and sources."""
+        return self.read(
+            "SELECT toolset_id, namespaces FROM toolset_readings ORDER BY toolset_id",
+            convert=lambda row: (
+                row["toolset_id"],
+                [
+                    (tuple(place), name, named)
+                    for place, name, named in canonical_json.loads(row["namespaces"])
+                ],
+            ),
+        )
 
     def toolsets_with_server(self, server_id: str) -> list[str]:
         query = "SELECT toolset_id FROM toolset_mcp_servers WHERE id = ? ORDER BY toolset_id"

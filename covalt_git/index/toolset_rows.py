@@ -23,6 +23,7 @@ from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import BUILTIN_NAMESPACE, ToolId
 from covalt_git.system.fork_pool import each, ignore_progress
 from covalt_git.toolsets.builtin_tools import BUILTINS, NAME
+from covalt_git.toolsets.project_files import namespaces_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -127,6 +128,7 @@ def _reading_row(toolset: Toolset, signature: ToolsetSignature) -> Row:
         "problems": as_text([asdict(problem) for problem in toolset.problems]),
         "tool_ids": as_text(toolset.tool_ids),
         "paths": signature.paths,
+        "namespaces": as_text(namespaces_of(toolset)),
     }
 
 

@@ -31,6 +31,7 @@ from covalt_git.operations.chats.merges import waiting_conflicts
 from covalt_git.operations.context import Context
 from covalt_git.operations.credentials.logins import sign_in_entries
 from covalt_git.operations.credentials.secrets import unset_secrets
+from covalt_git.operations.namespace_problems import problems_across
 from covalt_git.operations.registry import EmptyRequest, PathText, Result, operation
 from covalt_git.operations.results import DamagedChat
 from covalt_git.operations.toolsets import ToolsetRow, list_toolsets
@@ -205,11 +206,18 @@ def _of_toolsets(context: Context) -> list[UserNeed]:
     if not context.is_admin:
         return []
     rows = list_toolsets(context).toolsets
-    problems = context.toolset_index().problems
+    problems, across = context.toolset_index().problems, problems_across(context)
     broken = [
-        _broken(row, next(problem for problem in problems(row.id) if problem.severity == "error"))
+        _broken(
+            row,
+            next(
+                problem
+                for problem in (*problems(row.id), *across.get(row.id, ()))
+                if problem.severity == "error"
+            ),
+        )
         for row in rows
-        if not row.sound
+        if row.errors or not row.sound
     ]
     toolsets = _Toolsets.of(context)
     needs = [
@@ -227,10 +235,12 @@ def _of_toolsets(context: Context) -> list[UserNeed]:
 
 
 def _broken(row: ToolsetRow, problem: Problem) -> UserNeed:
+    # A namespace that another toolset has concerns the tools of that server only.
+    effect = "" if row.sound else ", so none of its tools can be called"
     others = f", and {row.errors - 1} more" if row.errors > 1 else ""
     return UserNeed(
         kind="broken_toolset",
-        message=f"the toolset {row.id!r} has errors, so none of its tools can be called: {problem.message}{others}",
+        message=f"the toolset {row.id!r} has errors{effect}: {problem.message}{others}",
         command=f"covalt-git validate toolsets/{row.id}",
         toolset_id=row.id,
         path=problem.path,

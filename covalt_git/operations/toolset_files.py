@@ -23,6 +23,7 @@ from covalt_git.manifests.toolset_files import MANIFEST, FileKind, toolset_ids
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.operations.bundles import find_visible_toolset
 from covalt_git.operations.context import Context, ForbiddenError
+from covalt_git.operations.namespace_problems import problems_across
 from covalt_git.operations.registry import Result, ToolsetRequest, any_of, invalid_field, operation
 from covalt_git.render.plan import plan
 from covalt_git.system import atomic_write
@@ -146,7 +147,11 @@ def get_toolset_file(context: Context, request: GetToolsetFile) -> ToolsetFileTe
         kind=current.file.kind,
         text=current.text,
         base=current.sha256,
-        problems=tuple(problem for problem in toolset.problems if problem.path == name),
+        problems=tuple(
+            problem
+            for problem in (*toolset.problems, *problems_across(context).get(toolset.id, ()))
+            if problem.path == name
+        ),
         fixable=len(fix_text(current.text, name).problems) if request.path == MANIFEST else 0,
         imported=toolset.state.imported,
     )

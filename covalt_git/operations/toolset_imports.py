@@ -30,11 +30,12 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.formats.conversions import (
     SOURCE_FORMAT,
     bundle_at,
-    is_document,
     converted_upload,
+    is_document,
     source_at,
 )
 from covalt_git.operations.grants import MOST_PERMISSIONS, Reason
+from covalt_git.operations.namespace_problems import namespace_owners
 from covalt_git.operations.registry import (
     TRUSTING,
     Request,
@@ -256,6 +257,9 @@ class ToolsetImported(ToolsetContent):
     replaces: tuple[str, ...] = Field(
         description="Parts of the existing toolset that a document would remove or change; then an import needs"
         " ``existing`` or another ``toolset_id``."
+    )
+    taken: tuple[str, ...] = Field(
+        description="Namespaces of its servers and sources that another toolset has already."
     )
     free_id: str = Field(description="An id that no toolset of the project has.")
     conversion: tuple[str, ...] = Field(
@@ -552,6 +556,7 @@ def _import_result(
         grants=_grants_to_add(toolset),
         permissions=planned_permissions(context, toolset, requested_grants),
         warnings=tuple(problem for problem in toolset.problems if problem.severity == "warning"),
+        taken=tuple(namespace_owners(context, toolset)),
         update=None
         if imported_toolset.update is None
         else _update_result(context, imported_toolset.update, dry_run=dry_run),

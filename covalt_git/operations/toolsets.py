@@ -24,6 +24,7 @@ from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.sources.package_command import abilities
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant, grant_key
 from covalt_git.operations.context import Context
+from covalt_git.operations.namespace_problems import problems_across
 from covalt_git.operations.registry import EmptyRequest, Result, ToolsetRequest, operation
 from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
 from covalt_git.operations.trust import PermissionRow
@@ -217,6 +218,7 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
     for tool in catalog.visible(context.toolset_index().tools()):
         visible.setdefault(tool.toolset_id, []).append(tool)
     tool_ids = context.toolset_index().toolset_tools()
+    across = problems_across(context)
     rows = []
     for row in visible_toolsets(context):
         tools = visible.get(row["id"], [])
@@ -225,6 +227,7 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
         if not row["sound"]:
             everything = catalog.sees_all_of(row["id"], tool_ids.get(row["id"]))
         not_trusted = everything and row["sound"] and _is_untrusted(context, row["id"])
+        row["errors"] += len(across.get(row["id"], ()))
         fields = _shared_fields(context, row, tools, everything=everything)
         rows.append(ToolsetRow(**fields, tools=len(tools), not_trusted=not_trusted))
     return ToolsetList(toolsets=tuple(rows))
@@ -243,6 +246,8 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
     # If the files have errors, the index has the last valid version; these fields are those of the files.
     row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
+    across = problems_across(context).get(toolset.id, [])
+    row["errors"] = row.get("errors", 0) + len(across)
     everything = catalog.sees_all_in(toolset)
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     visible_servers = [server for server in servers if catalog.sees_one_of(server.id, ())]
@@ -268,7 +273,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         if toolset.manifest is not None and everything
         else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
-        problems=toolset.problems if everything else (),
+        problems=(*toolset.problems, *across) if everything else (),
     )
 
 

@@ -33,20 +33,22 @@ from covalt_git.toolsets.tool_locks import check_lock
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from covalt_git.manifests.model_errors import Loc
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.rules import PolicyRule
 
+    Namespace = tuple[Loc, str, str]
+    """A server or source: its place in the manifest, its id there, and its namespace in this project."""
+
 
 class CheckedToolset(NamedTuple):
     """The parts of a toolset that checks across toolsets need.
 
     ``tool_ids`` are as in :class:`Toolset`.  ``requests_grants`` is true if it may lack a grant.
-    ``namespaces`` has for each server and source the place in the manifest, the id there, and the namespace
-    in this project.  ``locks`` are the paths of its servers' lock files.
+    ``namespaces`` are those of its servers and sources.  ``locks`` are the paths of its servers' lock files.
     """
 
     id: str
@@ -55,7 +57,7 @@ class CheckedToolset(NamedTuple):
     tool_count: int
     tool_ids: list[str] | None
     requests_grants: bool
-    namespaces: tuple[tuple[Loc, str, str], ...]
+    namespaces: tuple[Namespace, ...]
     locks: tuple[str, ...]
     problems: tuple[Problem, ...]
 
@@ -69,10 +71,7 @@ class CheckedToolset(NamedTuple):
             toolset.tool_count,
             toolset.tool_ids,
             toolset.id == REGISTRY_NAMESPACE or _requests_grants(toolset.manifest),
-            tuple(
-                (loc, name, namespace_of(name, toolset.state))
-                for loc, name in _declared_namespaces(toolset.manifest)
-            ),
+            namespaces_of(toolset),
             tuple(lock.path for lock in toolset.locks.values()),
             toolset.problems,
         )
@@ -127,7 +126,9 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
         *(problem for toolset in toolsets for problem in toolset.problems),
     ]
     problems += _wide_waivers(config, root, toolsets)
-    problems += _namespace_problems(root, toolsets)
+    problems += namespace_problems(
+        root, ((toolset.id, toolset.namespaces) for toolset in toolsets)
+    )
     problems += _orphan_problems(root, toolsets)
     problems += _stray_problems(root, toolsets)
     problems += _lock_problems(root, toolsets)
@@ -204,30 +205,44 @@ def _is_for_shell(
     )
 
 
-def _namespace_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:
-    """Find namespaces that two toolsets use.  A server may have the id of the toolset that contains it."""
+def namespace_problems(
+    root: Path, toolsets: Iterable[tuple[str, Iterable[Namespace]]]
+) -> list[Problem]:
+    """Find namespaces that two toolsets use.  A server may have the id of the toolset that contains it.
+
+    ``toolsets`` are the ids of all toolsets with the namespaces of their servers and sources.
+    """
     own: Loc = ("id",)
+    every = list(toolsets)
     # An alias renames a server or source only: the tools of a toolset always have its id.
-    claims = [(toolset, own, toolset.id, toolset.id) for toolset in toolsets]
-    claims += [(toolset, *declared) for toolset in toolsets for declared in toolset.namespaces]
+    claims = [(toolset_id, own, toolset_id, toolset_id) for toolset_id, _ in every]
+    claims += [(toolset_id, *declared) for toolset_id, names in every for declared in names]
     owners: dict[str, tuple[str, Loc]] = {}
     problems = []
-    for toolset, loc, name, named in claims:
+    for toolset_id, loc, name, named in claims:
         if named == BUILTIN_NAMESPACE:
             continue  # the checks of the toolset report it
-        owner, at = owners.setdefault(id_key(named), (toolset.id, loc))
+        owner, at = owners.setdefault(id_key(named), (toolset_id, loc))
         # An alias created the conflict.  Equal ids in a manifest are reported as such.
         twice = named != name and at not in {own, loc}
-        if owner != toolset.id or twice:
+        if owner != toolset_id or twice:
             hint = "rename one of them"
             if loc != own:
-                alias = f"aliases: {{{name}: {toolset.id}-{name}}}"
-                hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset.id}.yaml: {alias}"
+                alias = f"aliases: {{{name}: {toolset_id}-{name}}}"
+                hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset_id}.yaml: {alias}"
             message = f"the toolset {owner!r} already has the namespace {named!r}"
-            file = root / "toolsets" / toolset.id / MANIFEST
+            file = root / "toolsets" / toolset_id / MANIFEST
             manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
             problems.append(manifest.problem(codes.NAMESPACE_TAKEN, loc, message, hint=hint))
     return problems
+
+
+def namespaces_of(toolset: Toolset) -> tuple[Namespace, ...]:
+    """Return the namespaces of the servers and sources that a toolset declares."""
+    return tuple(
+        (loc, name, namespace_of(name, toolset.state))
+        for loc, name in _declared_namespaces(toolset.manifest)
+    )
 
 
 def declared_namespaces(root: Path) -> dict[str, str]:

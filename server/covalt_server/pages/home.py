@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
@@ -67,6 +68,8 @@ def home() -> str:
         chats=[_with_last(chat) for chat in listing.chats],
         more_chats=len(listing.chats) == needs.MOST_CHATS,
         toolsets=rows,
+        # Imported toolsets of MCP servers often have the same name.
+        twice={name for name, count in Counter(row.name for row in rows).items() if count > 1},
         unset=unset_by_toolset(rows),
         admin=request_context.context().is_admin,
     )

@@ -219,19 +219,13 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
         language=code.language_of(draft.text, path=file.path),
         examples=[(_value_of(entry), entry) for entry in examples],
         example=request.form.get("example", _value_of(examples[0]) if examples else ""),
-        problems=_problems_of(file),
+        problems=file.problems,
         line_of=lambda problem: url_for(
             "toolset_files.edit", toolset_id=file.toolset_id, path=file.path, line=problem.line
         ),
         line=request.args.get("line", 0, type=int),
         is_page=file.kind == "artifact" and file.path.lower().endswith((".html", ".htm")),
     )
-
-
-def _problems_of(file: ToolsetFileText) -> list[Problem]:
-    toolset = request_context.context().catalog.find_toolset(file.toolset_id)
-    name = f"toolsets/{toolset.id}/{file.path}"
-    return [problem for problem in toolset.problems if problem.path == name]
 
 
 def _saved(word: str, change: ToolsetFileChange) -> Response:

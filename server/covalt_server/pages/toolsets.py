@@ -16,6 +16,7 @@ from covalt_git.operations import (
     toolset_imports,
     toolsets,
 )
+from covalt_git.operations.namespace_problems import problems_across
 from covalt_server import request_context
 from covalt_server.api.http import send
 from covalt_server.pages import layout, toolset_files
@@ -142,8 +143,10 @@ def source(toolset_id: str, path: str) -> str:
         )
     content = (toolset.folder / path).read_bytes()
     name = f"toolsets/{toolset.id}/{path}"
-    problems = [problem for problem in toolset.problems if problem.path == name]
-    admin = request_context.context().is_admin
+    context = request_context.context()
+    across = problems_across(context).get(toolset.id, ())
+    problems = [problem for problem in (*toolset.problems, *across) if problem.path == name]
+    admin = context.is_admin
     editable = admin and toolset_files.is_editable(toolset, path)
     fixable = toolset_files.fixable(toolset.id) if admin and path == MANIFEST else 0
     listing = None

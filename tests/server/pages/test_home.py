@@ -38,6 +38,30 @@ def test_each_need_has_a_button_that_leads_to_where_it_is_decided(
     assert len(api.get("list_approvals")["approvals"]) == 1
 
 
+def test_a_namespace_of_two_toolsets_is_shown_with_its_line_on_home_and_on_pages_of_the_toolset(
+    visitor: Visitor, api: Api
+) -> None:
+    for name in ("gear", "tool"):
+        (api.root / "toolsets" / name).mkdir()
+        (api.root / "toolsets" / name / "toolset.yaml").write_text(
+            f'id: {name}\nname: Gear\nversion: "1"\nmcp_servers:\n  - {{id: disk, command: npx}}\n'
+        )
+    line = "/toolsets/tool/files/toolset.yaml#L5"
+    home = visitor.open("/")
+    assert f'class="button" href="{line}"' in home.source
+    assert "already has the namespace 'disk'" in home.text
+    assert "errors" in visitor.open("/toolsets").text
+    page = visitor.open("/toolsets/tool")
+    assert line in [link.href for link in page.links]
+    assert "CG401" in page.text
+    assert "CG401" in visitor.open(line).text
+
+    (api.root / "toolsets/tool/toolset.yaml").write_text(
+        'id: tool\nname: Gear\nversion: "1"\nmcp_servers:\n  - {id: other, command: npx}\n'
+    )
+    assert "CG401" not in visitor.open("/toolsets/tool").text
+
+
 def test_the_number_of_approvals_is_that_of_the_role_that_decides(
     visitor: Visitor, api: Api
 ) -> None:
