@@ -12,7 +12,7 @@ from covalt_git.cli.context import ask, ask_to_print, check_user, print_json
 from covalt_git.cli.groups import Group, wants_json
 from covalt_git.cli.secret import recipients
 from covalt_git.cli.terminal import output, result_text
-from covalt_git.cli.trust_question import print_permissions
+from covalt_git.cli.trust_question import print_not_trusted, print_permissions
 from covalt_git.errors import WrongCallError
 from covalt_git.grants.status import UNDESCRIBED, shown_key
 from covalt_git.hosts import HostRule
@@ -257,7 +257,7 @@ def _add_requested(toolset: ToolsetDetail, reason: str | None) -> None:
             output.say(f"{toolset.id} {grant} has ended: {'; '.join(changed)}", fg="yellow")
         if toolset.ended:
             output.say(f"  hint: covalt-git grant add {toolset.id} --again")
-        _print_not_trusted(toolset)
+        print_not_trusted(toolset)
 
 
 def _print_requested(toolset: ToolsetDetail) -> None:
@@ -286,19 +286,11 @@ def _renew(toolset: ToolsetDetail, reason: str | None) -> None:
         output.say(f"{grant} cannot be renewed: {toolset.id} no longer declares it", fg="yellow")
     if not toolset.ended:
         output.say(f"every grant of {toolset.id} is valid")
-        _print_not_trusted(toolset)
+        print_not_trusted(toolset)
     for lack in toolset.lacking:
         if not _is_renewal(lack):
             output.fact(f"not granted: {lack.why}", fg="yellow")
             output.say(f"  hint: {lack.command}", fg="yellow")
-
-
-def _print_not_trusted(toolset: ToolsetDetail) -> None:
-    """Print what is not trusted on this machine: the grants of a clone are valid, and nothing acts by them."""
-    for permission in toolset.not_trusted:
-        output.fact(f"not trusted on this machine: {permission}", fg="yellow")
-    if toolset.not_trusted:
-        output.say("  hint: covalt-git trust", fg="yellow")
 
 
 def _is_renewal(lack: GrantLacking) -> bool:

@@ -8,6 +8,7 @@ from covalt_git.cli.context import ask_to_print, context, say_no_toolsets
 from covalt_git.cli.groups import Group
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
+from covalt_git.cli.trust_question import print_not_trusted
 from covalt_git.credentials.leaks import masked
 from covalt_git.operations import toolset_imports, toolsets
 from covalt_git.toolsets.new_toolset import TEMPLATES
@@ -96,10 +97,7 @@ def show_toolset(toolset_id: str) -> None:
         output.say(f"  {server.id}: {masked('; '.join(server.abilities))}")
     for lack in toolset.lacking:
         output.say(f"not granted: {lack.why}\n  hint: {lack.command}", fg="yellow")
-    for permission in toolset.not_trusted:
-        output.say(f"not trusted on this machine: {permission}", fg="yellow")
-    if toolset.not_trusted:
-        output.say("  hint: covalt-git trust", fg="yellow")
+    print_not_trusted(toolset)
     print_problems(toolset.problems, context().project.root)
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from covalt_git.operations.context import Context
+    from covalt_git.operations.toolsets import ToolsetDetail
     from covalt_git.operations.trust import PermissionRow
 
 
@@ -30,6 +31,19 @@ def print_permissions(permissions: Iterable[PermissionRow]) -> None:
     for permission in permissions:
         for line in permission.lines:
             output.fact(f"  {line}", err=wants_json())
+
+
+def print_not_trusted(toolset: ToolsetDetail) -> None:
+    """Print what is not trusted on this machine: the grants of a clone are valid, and nothing acts by them."""
+    left = {grant.words for grant in toolset.left_over}
+    for grant in toolset.left_over:
+        output.fact(f"a grant of a server that it no longer has: {grant.words}", fg="yellow")
+        output.say(f"  hint: {grant.command}", fg="yellow")
+    others = [words for words in toolset.not_trusted if words not in left]
+    for words in others:
+        output.fact(f"not trusted on this machine: {words}", fg="yellow")
+    if others:
+        output.say("  hint: covalt-git trust", fg="yellow")
 
 
 def offer_trust(context: Context) -> bool:

@@ -33,7 +33,7 @@ from covalt_git.runtime.unsandboxed_programs import check_unsandboxed
 from covalt_git.toolsets import new_toolset
 from covalt_git.toolsets.first_steps import first_steps
 from covalt_git.toolsets.new_toolset import Template
-from covalt_git.toolsets.permissions import is_trusted, untrusted_words
+from covalt_git.toolsets.permissions import is_trusted, left_over, untrusted_words
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents
@@ -138,6 +138,15 @@ class ToolsetContent(Result):
     asks: tuple[GrantAsked, ...]
 
 
+class LeftOverGrant(Result):
+    """An untrusted grant of an MCP server that the toolset no longer has; ``command`` revokes it."""
+
+    key: str
+    server: str
+    words: str = Field(description="The permission, which is one of ``not_trusted``.")
+    command: str
+
+
 class ToolsetDetail(ToolsetFacts, ToolsetContent):
     """A toolset with its content.
 
@@ -160,6 +169,9 @@ class ToolsetDetail(ToolsetFacts, ToolsetContent):
     )
     not_trusted: tuple[str, ...] = Field(
         description="The permissions that do not act on this machine, because its user has not trusted them."
+    )
+    left_over: tuple[LeftOverGrant, ...] = Field(
+        description="Those of them that are grants of MCP servers that the toolset no longer has."
     )
     requested_permissions: tuple[PermissionRow, ...] = Field(
         description="Exactly what add_requested_grants would trust on this machine."
@@ -273,6 +285,11 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         if toolset.manifest is not None and everything
         else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
+        left_over=tuple(
+            LeftOverGrant.of(grant) for grant in left_over(toolset, context.project.config)
+        )
+        if everything
+        else (),
         problems=(*toolset.problems, *across) if everything else (),
     )
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from covalt_git.access.approval_required import least_limiting
 from covalt_git.access.free_calls import free_calls
 from covalt_git.checks.effects import is_destructive
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.toolset_files import toolset_ids
-from covalt_git.models.toolset_state import NetworkGrant, SecretGrant, ToolGrant
+from covalt_git.models.toolset_state import (
+    NetworkGrant,
+    ProcessGrant,
+    SecretGrant,
+    ServerGrant,
+    ToolGrant,
+)
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 from covalt_git.toolsets.offers import offers_of
 from covalt_git.trust import (
@@ -57,6 +63,43 @@ def untrusted_words(toolset: Toolset, config: ProjectConfig) -> tuple[str, ...]:
     """Return the permissions of a toolset that the user of this machine has not trusted, as texts."""
     lacking = Consents.of(toolset.root).lacking(permissions_of(toolset, config), strict=False)
     return tuple(permission.text for permission in lacking)
+
+
+class LeftOver(NamedTuple):
+    """The grant of an MCP server that a toolset no longer has, which is not trusted on this machine.
+
+    The tools of the toolset are refused until it is revoked: a pull could bring the server back.
+    """
+
+    key: str
+    server: str
+    words: str
+    command: str
+
+
+def left_over(toolset: Toolset, config: ProjectConfig) -> tuple[LeftOver, ...]:
+    """Return the untrusted grants of servers that the toolset does not have, which can only be revoked."""
+    if toolset.manifest is None:
+        return ()
+    servers = {server.id for server in toolset.manifest.mcp_servers}
+    grants = {
+        key: grant
+        for key, grant in toolset.state.grants.items()
+        if isinstance(grant, ProcessGrant | ServerGrant) and grant.server not in servers
+    }
+    if not grants:
+        return ()
+    lacking = Consents.of(toolset.root).lacking(permissions_of(toolset, config), strict=False)
+    return tuple(
+        LeftOver(
+            key,
+            grants[key].server,
+            permission.text,
+            f"covalt-git grant revoke {toolset.id} server {grants[key].server}",
+        )
+        for permission in lacking
+        if (key := str(permission.fact.get("grant"))) in grants
+    )
 
 
 def unreadable_consent(toolset: Toolset, config: ProjectConfig) -> CovaltError | None:

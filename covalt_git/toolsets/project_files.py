@@ -126,9 +126,7 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
         *(problem for toolset in toolsets for problem in toolset.problems),
     ]
     problems += _wide_waivers(config, root, toolsets)
-    problems += namespace_problems(
-        root, ((toolset.id, toolset.namespaces) for toolset in toolsets)
-    )
+    problems += namespace_problems(root, ((toolset.id, toolset.namespaces) for toolset in toolsets))
     problems += _orphan_problems(root, toolsets)
     problems += _stray_problems(root, toolsets)
     problems += _lock_problems(root, toolsets)

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from covalt_git import yaml_text
+from covalt_git.trust import Consents
 from tests.api_client import form_file
 from tests.server.visitor import Form, Page, Visitor
+from tests.trusting import use_config
 
 
 def configuration(*servers: str) -> bytes:
@@ -60,3 +62,24 @@ def test_a_document_with_the_name_of_an_own_toolset_gets_another_name(
     assert page.status == 200
     visitor.send(form_with(page, "Import"), "Import")
     assert servers_of(root, "text-kit-2") == ["time"]
+
+
+def test_a_grant_of_a_replaced_server_is_revoked_where_its_notice_is(
+    visitor: Visitor, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    Consents.of(root).trust_new_project()
+    visitor.send(form_with(review(visitor, "files"), "Import"), "Import")
+    visitor.send(visitor.open("/toolsets/mcp").form("/grants/requested"))
+    visitor.send(visitor.open("/toolsets/mcp").form("/enabled"))
+    chosen = visitor.send(
+        form_with(review(visitor, "time"), "Continue"), "Continue", existing="replace"
+    )
+    page = visitor.send(form_with(chosen, "Replace mcp"), "Replace mcp")
+
+    assert "covalt-git trust" not in page.text
+    assert "mcp no longer has the MCP server files" in visitor.open("/").text
+    button = "Revoke the grant of files"
+    page = visitor.send(form_with(page, button), button)
+    assert "that it no longer has" not in visitor.open("/toolsets/mcp").text
+    assert "no longer has" not in visitor.open("/").text
