@@ -65,6 +65,10 @@ def check(name: str) -> None:
         raise
     print_json(secret)
     output.say(f"{name}: {output.plural(secret.characters, 'character')}, from the {secret.source}")
+    if secret.narrowed:
+        output.say(
+            "  other users could access this file before; now only you can (mode 600)", fg="yellow"
+        )
     if not secret.masked:
         output.say("  it is too short to be masked in records", fg="yellow")
 
@@ -73,6 +77,8 @@ def check(name: str) -> None:
 @click.argument("name")
 def set_value(name: str) -> None:
     """Store the value of the secret NAME in secrets.env, which only you can read.
+
+    If other users can access the file, its mode becomes 600.
 
     Asks for the value at a terminal, and otherwise reads it from standard input.  Never write a value into a command: the
     history of your shell would have it.

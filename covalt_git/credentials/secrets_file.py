@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from covalt_git.credentials.values import ENTRY, SecretsFileError
 from covalt_git.errors import CovaltError
 from covalt_git.system import atomic_write, file_lock
-from covalt_git.system.private_files import read_private
+from covalt_git.system.private_files import narrow, read_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +18,11 @@ _COMMENT = (
 )
 
 
-def write_value(file: Path, name: str, value: str) -> None:
+def write_value(file: Path, name: str, value: str) -> bool:
     """Set the value of a name; all other lines and comments stay as they are.
+
+    If other users could read the file, only its owner can afterwards, and the result is true: a user who stores a value
+    there wants nothing else, and a value that was typed is not lost.
 
     Raises:
         SecretsFileError: if the file exists and cannot be used, or cannot be written.
@@ -35,6 +38,7 @@ def write_value(file: Path, name: str, value: str) -> None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The lock of the folder: the file itself is replaced, and two writers would lose the line of one.
         with file_lock.held(file.parent):
+            was_open = narrow(file)
             text = read_private(file, SecretsFileError)
             # Quotes, because the reader removes spaces and quotes at the ends of a value.
             entry = f"{name}='{value}'"
@@ -44,6 +48,7 @@ def write_value(file: Path, name: str, value: str) -> None:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise SecretsFileError(f"{str(file)!r} cannot be written: {why}") from None
+    return was_open
 
 
 def _with_entry(text: str, name: str, entry: str) -> str:

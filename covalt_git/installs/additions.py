@@ -6,7 +6,6 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from covalt_git import yaml_text
-from covalt_git.bundles.archive_reader import Entry
 from covalt_git.errors import CovaltError
 from covalt_git.installs.yaml_merge import merge_yaml
 from covalt_git.manifests.toolset_files import MANIFEST
@@ -15,6 +14,7 @@ from covalt_git.names import RESERVED_TOOLSET_IDS, is_id
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from covalt_git.bundles.archive_reader import Entry
     from covalt_git.toolsets.toolset import Toolset
 
 _OF_THE_TOOLSET = ("id", "name", "version", "description", "manifest_version")

@@ -30,6 +30,35 @@ def cache_folder() -> Path:
     return folder / "covalt-git"
 
 
+def is_open_to_others(file: Path) -> bool:
+    """Return whether other users can access a file of this user, so that narrowing its mode is enough to use it."""
+    try:
+        status = file.stat()
+    except OSError:
+        return False
+    is_own = status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode)
+    return is_own and bool(status.st_mode & _OTHERS)
+
+
+def narrow(file: Path) -> bool:
+    """Set mode 600 if other users can access a file of this user; return whether it was changed.
+
+    Raises:
+        OSError: if the mode cannot be changed.
+    """
+    if not is_open_to_others(file):
+        return False
+    # The file that was opened: another one may get its name meanwhile.
+    handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if os.fstat(handle).st_uid != os.geteuid():
+            return False
+        os.fchmod(handle, stat.S_IRUSR | stat.S_IWUSR)
+    finally:
+        os.close(handle)
+    return True
+
+
 def read_private(file: Path, refusal: type[CovaltError]) -> str | None:
     """Return the text of a file that only its owner can access, or None if it does not exist.
 

@@ -15,6 +15,7 @@ from covalt_git.grants.status import acting_grants
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import TRUSTING, EmptyRequest, Request, Result, operation
+from covalt_git.system.private_files import is_open_to_others
 from covalt_git.templating.references import AUTH
 from covalt_git.toolsets.toolset import read_toolset
 
@@ -88,6 +89,9 @@ class SecretSet(Result):
     name: str
     file: str
     masked: bool = Field(description="Whether it is long enough to be masked in records.")
+    narrowed: bool = Field(
+        description="Whether other users could access the file before, and only its owner can now."
+    )
 
 
 class SecretCommandRow(Result):
@@ -155,8 +159,8 @@ def set_secret(context: Context, request: SetSecret) -> SecretSet:
         )
     file, value = SecretStore.of_this_machine().file, request.value.get_secret_value()
     assert file is not None
-    secrets_file.write_value(file, name, value)
-    return SecretSet(name=name, file=str(file), masked=len(value) >= SHORTEST)
+    narrowed = secrets_file.write_value(file, name, value)
+    return SecretSet(name=name, file=str(file), masked=len(value) >= SHORTEST, narrowed=narrowed)
 
 
 @operation(admin=_WHAT, local=True)
@@ -200,6 +204,9 @@ class UnsetSecret(NamedTuple):
     of_file: bool = False
     """Whether the file of secrets cannot be used; ``why`` is then a sentence about the file."""
 
+    is_open: bool = False
+    """Whether that is because other users can access it, which storing a value ends."""
+
 
 def unset_secrets(
     toolset: Toolset, command: SecretCommand | None, store: SecretStore
@@ -209,11 +216,19 @@ def unset_secrets(
     A file of secrets that cannot be used is the reason of each secret: a page with it must work.
     """
     file_error = store.file_error() if toolset.secrets else None
+    is_open = file_error is not None and store.file is not None and is_open_to_others(store.file)
     for secret in secrets_of(toolset, command, store if file_error is None else None):
         if not secret.granted:
             continue
         if file_error is not None:
-            yield UnsetSecret(secret.name, file_error.message, file_error.hint, False, of_file=True)
+            yield UnsetSecret(
+                secret.name,
+                file_error.message,
+                file_error.hint,
+                False,
+                of_file=True,
+                is_open=is_open,
+            )
         elif secret.source is None:
             yield UnsetSecret(secret.name, "is not set", store.how_to_set(secret.name), True)
         elif secret.allowed is False:

@@ -14,7 +14,6 @@ from covalt_git.operations import toolset_files
 from covalt_git.problems import codes
 from covalt_git.render.inject_data import inject
 from covalt_git.toolsets import file_changes
-from covalt_server import request_context
 from covalt_server.pages import layout
 from covalt_server.render import code, differences
 from covalt_server.render.artifacts import ARTIFACT_HEADERS, HEIGHT_SCRIPT

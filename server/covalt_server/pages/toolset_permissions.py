@@ -104,14 +104,15 @@ def plan_folder(toolset_id: str) -> Response:
 @pages.post("/toolsets/<toolset_id>/secrets")
 def set_secret(toolset_id: str) -> Response:
     """Store the value of a granted secret; an error is shown next to its field, which is empty again."""
-    name = request.form.get("name", "")
-    return perform(
-        secrets.set_secret,
-        toolset_id,
-        (f"secret-{quote(name)}", f"Stored the value of {display.shorten(name)}."),
-        name=name,
-        value=request.form.get("value", ""),
-    )
+    name, value = request.form.get("name", ""), request.form.get("value", "")
+    try:
+        stored = ask(secrets.set_secret, toolset_id=toolset_id, name=name, value=value)
+    except CovaltError as error:
+        return make_response(toolset_page(toolset_id, error), error.http_status)
+    message = f"Stored the value of {display.shorten(name)}."
+    if stored.narrowed:
+        message += " Other users could access secrets.env before; now only you can (mode 600)."
+    return back(toolset_id, f"secret-{quote(name)}", message)
 
 
 @pages.post("/toolsets/<toolset_id>/grants/requested")

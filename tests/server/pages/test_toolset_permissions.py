@@ -62,6 +62,23 @@ def test_a_granted_secret_without_a_value_says_what_to_do(
     assert "Show: the secret" not in visitor.open("/").text
 
 
+def test_a_value_is_stored_in_a_file_that_others_could_read_and_closes_it(
+    visitor: Visitor,
+) -> None:
+    file = user_folder() / "secrets.env"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("TRACKER_KEY=a-long-value\n")
+    file.chmod(0o644)
+    visitor.send(visitor.open("/toolsets/tracker").form("/grants/requested"))
+    page = visitor.open("/toolsets/tracker")
+    assert "the file gets mode 600" in page.text
+    stored = visitor.send(page.form("/secrets"), value="another-value")
+    assert "now only you can (mode 600)" in stored.text
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert SecretStore.of_this_machine().value("TRACKER_KEY") == "a-long-value"
+    assert SecretStore.of_this_machine().value("OTHER_KEY") == "another-value"
+
+
 def test_a_value_is_stored_for_the_user_only_and_no_page_shows_it(
     visitor: Visitor, caplog: pytest.LogCaptureFixture
 ) -> None:
