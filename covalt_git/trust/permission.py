@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -90,8 +91,10 @@ class Permission(NamedTuple):
         for name in names_shown:
             if name not in apart:
                 others.setdefault(self._limits(name), []).append(name)
-        lists = [name + self._limits(name) for name in apart]
-        return lists + [", ".join(alike) + limits for limits, alike in others.items()]
+        lists = [_in_words(name) + self._limits(name) for name in apart]
+        return lists + [
+            ", ".join(map(_in_words, alike)) + limits for limits, alike in others.items()
+        ]
 
     def _says_twice(self, name: str) -> bool:
         """Return whether the same name without a condition reaches everything that this one does."""
@@ -103,13 +106,43 @@ class Permission(NamedTuple):
         )
 
     def _limits(self, name: str) -> str:
-        limits = " or ".join(sorted(filter(None, self.reach[name].values())))
+        texts = sorted(filter(None, self.reach[name].values()))
+        limits = " or ".join(map(_condition_in_words, texts))
         return f" except when {limits}" if limits else ""
 
 
 def conditional(name: str, condition: str) -> str:
     """Return the name in a reach for a part of what ``name`` does; without a condition, for all of it."""
     return f"{name}{_WHEN}{condition}" if condition else name
+
+
+def _in_words(name: str) -> str:
+    """Return a name with its condition as words, for users; the name itself is part of stored consents."""
+    whole, when, condition = name.partition(_WHEN)
+    return whole + when + _condition_in_words(condition)
+
+
+def _condition_in_words(condition: str) -> str:
+    """Return the condition of a rule without the syntax of JSON; a text is quoted, so that it looks like nothing else."""
+    if not condition.startswith("{"):
+        return condition
+    args, end = json.JSONDecoder().raw_decode(condition)
+    return " and ".join(_argument_in_words(*item) for item in args.items()) + condition[end:]
+
+
+def _argument_in_words(name: str, value: object) -> str:
+    shown = name if name.replace(".", "").isidentifier() else json.dumps(name)
+    if isinstance(value, dict):
+        return " and ".join(
+            f"{shown} {key.replace('_', ' ')} {canonical_json.dumps(inner).decode()}"
+            for key, inner in value.items()
+        )
+    if isinstance(value, list):
+        return (
+            f"{shown} is one of {', '.join(canonical_json.dumps(part).decode() for part in value)}"
+        )
+    verb = "is like" if isinstance(value, str) and "*" in value else "is"
+    return f"{shown} {verb} {canonical_json.dumps(value).decode()}"
 
 
 def _without_condition(name: str) -> str:

@@ -121,7 +121,7 @@ def test_an_override_is_no_trust_in_what_a_rule_waives(tmp_path: Path) -> None:
 
     texts = [one.text for one in lacking(root) if "approval" in one.text]
 
-    assert texts == ['ev may call without approval: pay when {"x":"small"}']
+    assert texts == ['ev may call without approval: pay when x is "small"']
 
 
 def test_to_clear_an_override_that_a_tool_does_not_have_trusts_nothing(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_default_that_a_rule_compares_and_a_pull_removes_needs_trust(root: Pat
 
     edit(manifest, ", default: all", "")
 
-    assert lacking(root) == ['ev may call without approval: get except when {"q":"all"}']
+    assert lacking(root) == ['ev may call without approval: get except when q is "all"']
 
 
 def test_an_override_that_a_pull_removes_needs_trust(root: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from flask import current_app, jsonify, make_response, render_template, request
-from werkzeug.exceptions import HTTPException
+from flask import current_app, jsonify, make_response, redirect, render_template, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from covalt_git.errors import CovaltError, InternalError, UnknownNameError
 from covalt_git.text.risky_words import is_harmless
@@ -51,6 +52,9 @@ def install(app: Flask, operations: Iterable[str]) -> None:
     operation_names = tuple(operations)
 
     def missing(error: HTTPException) -> Response:
+        page = _page_with_form() if isinstance(error, MethodNotAllowed) else None
+        if page is not None:
+            return redirect(page, HTTPStatus.SEE_OTHER)
         return error_response(_http_error(error, operation_names), error)
 
     app.register_error_handler(CovaltError, error_response)
@@ -111,6 +115,21 @@ def phrase(status: int) -> str:
     """Return the phrase of an HTTP status, the same on every version of Python."""
     http_status = HTTPStatus(status)
     return _PHRASES.get(http_status, http_status.phrase)
+
+
+def _page_with_form() -> str | None:
+    """Return the nearest page above a URL that only takes a form; None for a client without pages.
+
+    A browser has such a URL in its address bar after a form that failed, and opens it when the page is loaded again.
+    """
+    if request.method not in {"GET", "HEAD"} or wants_json():
+        return None
+    adapter, path = current_app.create_url_adapter(request), request.path
+    while adapter is not None and path != "/":
+        path = path.rpartition("/")[0] or "/"
+        if adapter.test(path, "GET"):
+            return quote(path)
+    return None
 
 
 def _http_error(error: HTTPException, operations: tuple[str, ...]) -> CovaltError:

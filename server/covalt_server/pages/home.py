@@ -62,7 +62,7 @@ def home() -> str:
     )
     return render_template(
         "home.html",
-        needs=[NeedButton(need, _page(need), _BUTTONS[need.kind]) for need in listing.needs],
+        needs=[NeedButton(need, _page(need), _button(need)) for need in listing.needs],
         most_needs=MOST_NEEDS,
         damaged=listing.damaged,
         chats=[_with_last(chat) for chat in listing.chats],
@@ -73,6 +73,12 @@ def home() -> str:
         unset=unset_by_toolset(rows),
         admin=request_context.context().is_admin,
     )
+
+
+def _button(need: UserNeed) -> str:
+    # Else its value cannot be given on the page, as that of a secret_command.
+    may_store = need.kind == "secret" and need.command.startswith("covalt-git secret set")
+    return "Give the value" if may_store else _BUTTONS[need.kind]
 
 
 def _with_last(chat: ChatRow) -> RecentChat:

@@ -47,7 +47,9 @@ def test_a_granted_secret_without_a_value_says_what_to_do(
     assert "Granted all requested permissions. Still without a value: TRACKER_KEY." in granted.text
 
     address, _, anchor = next(
-        link.href for link in visitor.open("/").links if link.text.startswith("Show: the secret")
+        link.href
+        for link in visitor.open("/").links
+        if link.text.startswith("Give the value: the secret")
     ).partition("#")
     shown = visitor.open(address)
     assert f'id="{anchor}"' in shown.source
@@ -59,7 +61,7 @@ def test_a_granted_secret_without_a_value_says_what_to_do(
 
     monkeypatch.setenv("TRACKER_KEY", "a-long-value")
     assert "is not set" not in visitor.open(address).text
-    assert "Show: the secret" not in visitor.open("/").text
+    assert "Give the value: the secret" not in visitor.open("/").text
 
 
 def test_a_value_is_stored_in_a_file_that_others_could_read_and_closes_it(
