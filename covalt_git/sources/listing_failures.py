@@ -1,37 +1,68 @@
-"""Last failures of listing the tools of sources, in this process.
+"""Last failures of listing the tools of sources, in ``data/listings`` of this machine.
 
-Not stored: the reason is of this machine, and may be another one after a restart.
+They are not in the locks, which are shared: the reason is of this machine.  A server that was started again still says why
+it has no tools.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from covalt_git.credentials.leaks import masked
+from covalt_git.credentials.values import Mask, SecretsFileError, SecretStore
+from covalt_git.errors import CovaltError
+from covalt_git.manifests.machine_folders import check_no_link
+from covalt_git.system import atomic_write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from covalt_git.errors import CovaltError
     from covalt_git.sources.refresh import ToolSource
 
-_MOST = 1000
-_errors: OrderedDict[tuple[Path, str, str, str], CovaltError] = OrderedDict()
-"""By project, digest of the toolset, toolset and namespace: a changed toolset may list its tools."""
+_FIELDS = ("message", "hint", "code")
 
 
 def failure_of(root: Path, source: ToolSource) -> CovaltError | None:
     """Return why the last listing of a source failed; None if it did not, or its toolset has changed."""
-    return _errors.get(_key(root, source))
+    try:
+        stored = json.loads(_file(root, source).read_bytes())
+        # A changed toolset may list its tools.
+        if stored["source"] != _source(source):
+            return None
+        message, hint, code = (str(stored[name]) for name in _FIELDS)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return CovaltError(message, hint=hint, code=code)
 
 
 def record(root: Path, source: ToolSource, error: CovaltError | None) -> None:
-    """Record the outcome of a listing."""
-    _errors.pop(_key(root, source), None)
-    if error is not None:
-        _errors[_key(root, source)] = error
-        if len(_errors) > _MOST:
-            _errors.popitem(last=False)
+    """Record the outcome of a listing; a folder that cannot be written loses the reason only."""
+    file = _file(root, source)
+    with suppress(OSError, CovaltError):
+        # A clone may have a link here, which leads outside of the project (tests/security/test_links_of_a_clone.py).
+        check_no_link(root, file)
+        if error is None:
+            file.unlink(missing_ok=True)
+            return
+        # The end of a program's stderr can have the values that it was started with.
+        mask = _mask()
+        fields = {name: masked(mask.text(getattr(error, name))) for name in _FIELDS}
+        content = json.dumps({"source": _source(source), **fields}, ensure_ascii=False)
+        atomic_write.replace(file, content, private=True)
 
 
-def _key(root: Path, source: ToolSource) -> tuple[Path, str, str, str]:
-    return root, source.toolset.digest, source.toolset.id, source.namespace
+def _mask() -> Mask:
+    try:
+        return Mask(SecretStore.of_this_machine().known().values())
+    except SecretsFileError:  # then no program was started with one of its values
+        return Mask(SecretStore(SecretStore.of_this_machine().environment).known().values())
+
+
+def _file(root: Path, source: ToolSource) -> Path:
+    return root / "data" / "listings" / f"{source.namespace}.json"
+
+
+def _source(source: ToolSource) -> dict[str, str]:
+    return {"toolset": source.toolset.id, "digest": source.toolset.digest}

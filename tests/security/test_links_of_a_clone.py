@@ -36,6 +36,7 @@ LINKS = [
     "data/chats",
     "data/cache",
     "data/tokens",
+    "data/listings",
     "data/serving",
     "data/index.db",
     "data/chats/c1",

@@ -309,7 +309,8 @@ def test_the_folder_of_a_server_that_did_not_start_is_granted_on_the_page(
     failed = visitor.send(visitor.open("/toolsets/gear").form("/refresh#source-disk"))
     assert f"The sandbox does not show {folder}/server.py" in failed.text
     assert "\\u{a}" not in failed.source
-    # Later too: the server was asked.
+    # Later too, also after a restart: the server was asked.
+    assert "server.py" in (root / "data/listings/disk.json").read_text()
     assert "disk did not list its tools" in visitor.open("/").text
     page = visitor.open("/toolsets/gear")
     assert "never asked" not in page.text
