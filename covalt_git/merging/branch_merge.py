@@ -132,6 +132,7 @@ def merge(
 
 def preview(
     chat: ChatStore,
+    snapshot: Snapshot,
     branch: str,
     choices: Choices | None = None,
     *,
@@ -141,28 +142,29 @@ def preview(
 ) -> Merge:
     """Return what :func:`merge` would do now; it stores nothing and does not lock the chat.
 
+    ``snapshot`` is a scan in memory, which has the merged files as long as it is open.
+
     The conflict at the path ``text_of`` gets its text.  It raises the errors of :func:`merge`.
     """
     branch, theirs = _theirs(chat, branch)
-    with chat.scan_in_memory() as snapshot:
-        plan, after = _plan(
-            chat,
-            snapshot,
-            branch,
-            theirs,
-            choices,
-            fast_forward=fast_forward,
-            again=again,
-            text_of=text_of,
-        )
-        if plan.status == "already_merged":
-            return plan
-        ours = snapshot.state
-        # The merge would raise this error when it switches.
-        switching.Switch(chat, ours, after).check(snapshot.unstored())
-        changes = () if plan.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
-        new = theirs if plan.status == "fast_forward" else None
-        return plan._replace(manifest_id=new, changes=tuple(changes))
+    plan, after = _plan(
+        chat,
+        snapshot,
+        branch,
+        theirs,
+        choices,
+        fast_forward=fast_forward,
+        again=again,
+        text_of=text_of,
+    )
+    if plan.status == "already_merged":
+        return plan
+    ours = snapshot.state
+    # The merge would raise this error when it switches.
+    switching.Switch(chat, ours, after).check(snapshot.unstored())
+    changes = () if plan.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
+    new = theirs if plan.status == "fast_forward" else None
+    return plan._replace(manifest_id=new, changes=tuple(changes))
 
 
 def stopped(chat: ChatStore) -> StoppedMerge | None:

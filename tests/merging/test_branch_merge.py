@@ -103,7 +103,8 @@ def test_a_preview_into_a_branch_without_commits_returns_the_status_of_the_merge
     clear(chat.workspace)
     git(chat.folder / "store.git", "symbolic-ref", "HEAD", "refs/heads/new")
 
-    told = branch_merge.preview(chat, "idea", fast_forward=False)
+    with chat.scan_in_memory() as scan:
+        told = branch_merge.preview(chat, scan, "idea", fast_forward=False)
     assert (told.status, merge(chat, ff=False).status) == ("fast_forward", "fast_forward")
     assert folder(chat) == BASE
 
@@ -113,7 +114,8 @@ def test_a_preview_returns_the_result_of_a_merge_and_stores_nothing(chat: ChatSt
     put(chat.workspace, {"a": ("file", text(_1="not saved")), "b": ("file", b"not saved")})
     before = {str(path) for path in chat.folder.rglob("*")}, folder(chat), chat.head()
 
-    told = branch_merge.preview(chat, "idea")
+    with chat.scan_in_memory() as scan:
+        told = branch_merge.preview(chat, scan, "idea")
 
     assert ({str(path) for path in chat.folder.rglob("*")}, folder(chat), chat.head()) == before
     done = merge(chat)
@@ -138,7 +140,8 @@ def test_stock_git_makes_the_same_tree(history: tuple[Layout, Layout, Layout]) -
         before, head = folder(chat), chat.head()
         gits = gits_tree(chat, "main", "idea")
 
-        told = branch_merge.preview(chat, "idea")
+        with chat.scan_in_memory() as scan:
+            told = branch_merge.preview(chat, scan, "idea")
         done = merge(chat)
 
         assert (told.status, told.changes, told.conflicts, told.notes) == (

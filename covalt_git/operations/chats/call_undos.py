@@ -12,6 +12,7 @@ from covalt_git.merging.call_undo import UndoStatus
 from covalt_git.merging.merge_conflicts import Choice, Choices
 from covalt_git.models.commit_record import WorkspaceNotes
 from covalt_git.operations.chats.merges import (
+    MOST_PATCHES,
     TEXT_OF,
     Conflict,
     UndoDecision,
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
 
-_MOST_PATCHES = 2_000
-
 
 class UndoCall(ChatRequest):
     """A call whose changes of files are undone on a branch."""
@@ -58,7 +57,7 @@ class UndoCall(ChatRequest):
         None, max_length=4096, description=f"{TEXT_OF} Only with ``dry_run``."
     )
     patches: int = Field(
-        _MOST_PATCHES, ge=0, le=_MOST_PATCHES, description="Maximum number of files with a patch."
+        MOST_PATCHES, ge=0, le=MOST_PATCHES, description="Maximum number of files with a patch."
     )
 
 

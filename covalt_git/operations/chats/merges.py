@@ -13,6 +13,7 @@ from covalt_git.merging.branch_merge import MergeStatus
 from covalt_git.merging.line_merge import HunkDecision
 from covalt_git.merging.merge_conflicts import Choice, Choices, Hunks
 from covalt_git.models.commit_record import ConflictKind, MergeDecision, MergeSide, WorkspaceNotes
+from covalt_git.operations.chats.workspace_files import FileDiff, diff_of
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import (
     ChatRequest,
@@ -62,6 +63,9 @@ _CONTENT = "The resolved content of the file."
 _BASE64 = "The resolved content as base64, if it is not UTF-8; instead of ``content``."
 
 _BASE64_PATTERN = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+MOST_PATCHES = 2_000
+"""Maximum number of files with a patch in one answer."""
 
 UndoDecision = Literal["ours", "theirs", "union"]
 
@@ -122,6 +126,12 @@ class MergeBranch(ChatRequest):
     dry_run: bool = Field(default=False, description="Return the result without merging.")
     text_of: str | None = Field(
         None, max_length=4096, description=f"{TEXT_OF} Only with ``dry_run``."
+    )
+    patches: int = Field(
+        0,
+        ge=0,
+        le=MOST_PATCHES,
+        description="Maximum number of changed files with a patch. Only with ``dry_run``.",
     )
 
 
@@ -191,6 +201,13 @@ class Merged(Result):
         description="The last commit of the active branch; null if it is not made."
     )
     changes: tuple[Change, ...]
+    patches: tuple[FileDiff, ...] = Field(
+        (),
+        description="The differences that the merge would make, if the request asks for ``patches``.",
+    )
+    truncated: bool = Field(
+        default=False, description="Whether differences are left out because of the limits."
+    )
     conflicts: tuple[Conflict, ...]
     workspace: Notes
     notes: Notes = Field(description="Notes on the workspace that no earlier commit recorded.")
@@ -269,16 +286,20 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
         resolution.path: choice_of(resolution) for resolution in request.resolutions
     }
     if request.dry_run:
-        merge = branch_merge.preview(
-            chat,
-            request.branch,
-            choices,
-            fast_forward=request.fast_forward,
-            again=request.again,
-            text_of=request.text_of,
-        )
-        check_reading(context, merge.texts)
-        return _merged(merge, WorkspaceNotes())
+        with chat.scan_in_memory() as snapshot:
+            merge = branch_merge.preview(
+                chat,
+                snapshot,
+                request.branch,
+                choices,
+                fast_forward=request.fast_forward,
+                again=request.again,
+                text_of=request.text_of,
+            )
+            check_reading(context, merge.texts)
+            patches = request.patches
+            check_reading(context, (change.path for change in merge.changes[:patches]))
+            return _merged(chat, merge, WorkspaceNotes(), patches)
     with context.writing(chat) as writer:
         merge = branch_merge.merge(
             writer,
@@ -291,7 +312,7 @@ def merge_branch(context: Context, request: MergeBranch) -> Merged:
             # (test_a_rule_about_a_path_holds_for_the_other_version_of_a_conflict).
             check_path=partial(_check_path, context),
         )
-    return _merged(merge, writer.fresh_notes())
+    return _merged(chat, merge, writer.fresh_notes())
 
 
 @operation(errors=(404,))
@@ -360,7 +381,10 @@ def _stopped(chat: ChatStore, text_of: str | None) -> Merged | None:
     if merge is None:
         return None
     try:
-        preview = branch_merge.preview(chat, merge.branch, again=merge.again, text_of=text_of)
+        with chat.scan_in_memory() as snapshot:
+            preview = branch_merge.preview(
+                chat, snapshot, merge.branch, again=merge.again, text_of=text_of
+            )
     except CovaltError:  # its branch is deleted, for example
         return None
     return _merged(preview, WorkspaceNotes()) if preview.status == "conflicts" else None
@@ -446,9 +470,12 @@ def about_conflict(conflict: MergeConflict, ours: str, theirs: str) -> str:
     return _ABOUT[conflict.kind]
 
 
-def _merged(merge: Merge, fresh: WorkspaceNotes) -> Merged:
+def _merged(chat: ChatStore, merge: Merge, fresh: WorkspaceNotes, patches: int = 0) -> Merged:
+    diff = diff_of(chat, merge.changes, patches) if patches else None
     return Merged.of(
         merge,
+        patches=() if diff is None else diff.changes,
+        truncated=diff is not None and diff.truncated,
         conflicts=tuple(
             Conflict.of(
                 conflict,

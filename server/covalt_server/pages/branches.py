@@ -18,6 +18,7 @@ from covalt_git.operations.chats import (
     merges,
     workspace_edits,
 )
+from covalt_server import request_context
 from covalt_server.pages import layout
 from covalt_server.pages.chats import diff_of
 from covalt_server.pages.workspace import with_breaks_of
@@ -149,6 +150,7 @@ def merge_preview(chat_id: str) -> str:
         branch=request.args.get("branch", ""),
         again="again" in request.args,
         dry_run=True,
+        patches=_patches(),
     )
     return _merge_page(chat_id, preview)
 
@@ -176,6 +178,15 @@ def merge(chat_id: str) -> Response | str:
                 choices[path] = _with_breaks(choice, path, planned(path).conflicts)
         _check_hunks(choices, planned().conflicts)
         decisions = [{"path": path} | choice.resolution() for path, choice in choices.items()]
+        if form.get("step") == "show":
+            result = ask(
+                merges.merge_branch,
+                **fields,
+                resolutions=decisions,
+                dry_run=True,
+                patches=_patches(),
+            )
+            return _merge_page(chat_id, planned(), choices, result=result)
         outcome = ask(merges.merge_branch, **fields, resolutions=decisions)
     except CovaltError as error:
         return make_response(_merge_page(chat_id, planned(), choices, error), error.http_status)
@@ -343,7 +354,7 @@ def _check_hunks(
             if number not in choice.hunks
         ]
         if missing:
-            which = "hunk" if len(missing) == 1 else "hunks"
+            which = "change" if len(missing) == 1 else "changes"
             raise NotMergeableError(
                 f"{which} {', '.join(missing)} of {conflict.path!r} {'has' if len(missing) == 1 else 'have'} no choice",
                 hint="choose the lines of one version or of both, or a choice for the whole file",
@@ -427,15 +438,26 @@ def _merge_page(
     merge: Merged,
     choices: Mapping[str, Chosen] = MappingProxyType({}),
     error: CovaltError | None = None,
+    *,
+    result: Merged | None = None,
 ) -> str:
+    """Show a merge; ``result`` is what it would change with the choices, by default without any."""
     return render_template(
         "merge.html",
         chat_id=chat_id,
         merge=merge,
+        result_of=result or merge,
+        patch=differences.DiffRenderer(),
         choices=choices,
         error=error,
         lines=code.highlighted,
     )
+
+
+def _patches() -> int:
+    """Return how many files of a merge are shown with their differences, which the role may not read everywhere."""
+    may_read = request_context.context().may_do("workspace:read_file")
+    return layout.MOST_PATCHES if may_read else 0
 
 
 def _choices() -> dict[str, str]:

@@ -50,7 +50,18 @@ def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api
     assert page.link("Show the file on idea") == "/chats/c1/files/a.txt?at=idea"
     assert "Ours: main main Base one Theirs: idea idea" in page.text
 
-    visitor.send(page.form("/chats/c1/merge"), **{"choice:a.txt": "theirs"})
+    before = folder(branched)
+    shown = visitor.send(
+        page.form("/chats/c1/merge"), "Show the result", **{"choice:a.txt": "theirs"}
+    )
+    assert "2 files change on main by these choices" in shown.text
+    assert {"idea"} <= {*shown.changed_lines("add")}
+    assert folder(branched) == before
+    assert "Change 1 of 1, at line 1" in shown.text
+    edited = visitor.send(page.form("/chats/c1/merge"), "Edit the result")
+    assert any("autofocus" in area for area in edited.named("textarea"))
+
+    visitor.send(shown.form("/chats/c1/merge"), "Merge")
 
     assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
 
@@ -168,7 +179,7 @@ def test_hunks_are_decided_one_by_one_or_the_result_is_edited(
     api = four_changes
     opened = visitor.open("/chats/c1/merge?branch=idea").form("/chats/c1/merge")
     refused = visitor.send(opened, **{"hunk:1:app.txt": "ours"})
-    assert (refused.status, "2 hunks in conflict; 2 other changes" in refused.text) == (400, True)
+    assert (refused.status, "2 changes in conflict; 2 other changes" in refused.text) == (400, True)
     kept = [
         one["value"]
         for one in refused.named("input")
@@ -319,10 +330,10 @@ def test_one_line_of_a_call_is_removed_by_editing_the_result_of_its_undo(
     assert "Later changes are kept." not in page.text
     assert "Use the whole file from before the call, without later changes" in page.text
 
-    # "Decide about each hunk" is chosen, so that a choice of lines is all that a browser needs.
+    # "Decide about each change" is chosen, so that a choice of lines is all that a browser needs.
     form = page.form(address)
     refused = visitor.send(form, "Show the result")
-    assert (refused.status, "hunk 1 of 'notes.txt' has no choice" in refused.text) == (400, True)
+    assert (refused.status, "change 1 of 'notes.txt' has no choice" in refused.text) == (400, True)
     chosen = visitor.send(form, "Show the result", **{"hunk:1:notes.txt": "ours"})
     assert "These choices keep all later lines" in chosen.text
 
