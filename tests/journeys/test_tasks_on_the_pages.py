@@ -225,12 +225,12 @@ def test_a_conflict_is_resolved_hunk_by_hunk_on_a_phone_as_the_command_does(
     page.set_viewport_size(PHONE)
     page.reload()
     page.get_by_role("link", name=re.compile("^Resolve")).click()
-    expect(page.get_by_text("2 hunks in conflict; 1 other change")).to_be_visible()
+    expect(page.get_by_text("2 changes in conflict; 1 other change")).to_be_visible()
     fits(page)
     for number, choice in ((1, "Both, ours first"), (2, "Theirs")):
-        hunk = page.get_by_role("group", name=f"Hunk {number}")
+        hunk = page.get_by_role("group", name=f"Change {number} of")
         hunk.get_by_label(choice, exact=True).check()
-    page.get_by_role("button", name="Apply the choices of hunks").click()
+    page.get_by_role("button", name="Apply these choices").click()
 
     expect(page.get_by_text("Resolved.")).to_be_visible()
     fits(page)

@@ -137,7 +137,10 @@ def state(chat_id: str, manifest: str) -> str:
 @pages.post("/chats/<chat_id>/branches")
 def branch(chat_id: str) -> Response:
     """Create a branch, and check it out if the form requests it."""
-    name = request.form.get("name", "").strip()
+    form = request.form
+    name = form.get("name", "").strip() or form.get("suggested", "")
+    if not name:
+        name = suggested(ask(chats.get_chat, chat_id=chat_id).branches)
     start = request.form.get("from_manifest") or None
     new = ask(branches.create_branch, chat_id=chat_id, name=name, from_manifest=start)
     if "switch" not in request.form:

@@ -79,7 +79,8 @@ def _after_approval(stream: CallStream) -> str:
     """Return the message after an approval; it has no arguments, because it is sent in a cookie."""
     name, outcome = call_lines.action(stream.call.tool_id), stream.outcome
     if outcome is None:
-        return f"Approved: {name} has not ended yet."
+        # The page shows the state, and follows it: a message stays when the call ends.
+        return f"Approved {name}."
     if isinstance(outcome, CovaltError) or outcome.approval is not None:
         return ""
     return f"Approved and ran: {name} ({'success' if outcome.error is None else 'error'})."

@@ -30,6 +30,7 @@ function open(field, { EditorState, EditorView, basics }) {
     parent: place,
     doc: field.value,
     extensions: [
+      plainly(EditorView),
       basics(field.dataset.language, field.dataset.path),
       changed,
       EditorState.readOnly.of(field.readOnly),
@@ -65,6 +66,16 @@ function open(field, { EditorState, EditorView, basics }) {
     field.after(place);
   }
   note(field);
+}
+
+// Inserts only what was typed: the languages of CodeMirror close a tag of HTML by themselves, and whoever types
+// the closing tag too would have it twice.
+function plainly(EditorView) {
+  return EditorView.inputHandler.of((view, _from, _to, text, insert) => {
+    if (text !== ">" && text !== "/") return false;
+    view.dispatch(insert());
+    return true;
+  });
 }
 
 // Puts the cursor at the start of a line, after the editor is in the page.

@@ -72,13 +72,13 @@ def test_a_branch_starts_at_any_state_with_an_available_name(visitor: Visitor, a
     api.write("index.html", "<h1>Sun</h1>\n")
     page = visitor.open("/chats/c1/history")
     form = next(one for one in page.forms if one.fields.get("from_manifest") == [first])
-    assert form.fields["name"] == ["retry-1"]
+    assert form.fields["suggested"] == ["retry-1"]
 
     visitor.send(form, "Branch")
     assert (head(api), (api.workspace / "index.html").read_text()) == (first, "<h1>Rain</h1>\n")
 
     form = visitor.open("/chats/c1/states/HEAD").form("/branches")
-    assert form.fields["name"] == ["retry-2"]
+    assert form.fields["suggested"] == ["retry-2"]
     del form.fields["switch"]
     visitor.send(form, "Branch", name="later")
     assert api.get("get_chat", chat_id="c1")["active_branch"] == "retry-1"
