@@ -65,10 +65,6 @@ def check(name: str) -> None:
         raise
     print_json(secret)
     output.say(f"{name}: {output.plural(secret.characters, 'character')}, from the {secret.source}")
-    if secret.narrowed:
-        output.say(
-            "  other users could access this file before; now only you can (mode 600)", fg="yellow"
-        )
     if not secret.masked:
         output.say("  it is too short to be masked in records", fg="yellow")
 
@@ -91,6 +87,10 @@ def set_value(name: str) -> None:
         value = read_argument_file(Path("-")).removesuffix("\n").removesuffix("\r")
     secret = ask_to_print(secrets.set_secret, name=name, value=value)
     output.say(f"stored the value of {name} in {secret.file}")
+    if secret.narrowed:
+        output.say(
+            "  other users could access this file before; now only you can (mode 600)", fg="yellow"
+        )
     if not secret.masked:
         output.say("  it is too short to be masked in records", fg="yellow")
 

@@ -41,7 +41,7 @@ def _parts(toolset: Toolset) -> dict[str, object]:
     parts: dict[str, object] = {}
     if manifest is not None:
         parts |= {f"server {server.id}": server for server in manifest.mcp_servers}
-        parts |= {f"tool {tool.tool_id}": tool for tool in manifest.tools}
+        parts |= {f"tool {tool.id}": tool for tool in manifest.tools}
     hashes = toolset.files.hashes
     return parts | {f"file {path}": digest for path, digest in hashes.items() if path != MANIFEST}
 

@@ -131,18 +131,18 @@ def _condition_in_words(condition: str) -> str:
 
 
 def _argument_in_words(name: str, value: object) -> str:
-    shown = name if name.replace(".", "").isidentifier() else json.dumps(name)
+    label = name if name.replace(".", "").isidentifier() else json.dumps(name)
     if isinstance(value, dict):
         return " and ".join(
-            f"{shown} {key.replace('_', ' ')} {canonical_json.dumps(inner).decode()}"
+            f"{label} {key.replace('_', ' ')} {canonical_json.dumps(inner).decode()}"
             for key, inner in value.items()
         )
     if isinstance(value, list):
         return (
-            f"{shown} is one of {', '.join(canonical_json.dumps(part).decode() for part in value)}"
+            f"{label} is one of {', '.join(canonical_json.dumps(part).decode() for part in value)}"
         )
     verb = "is like" if isinstance(value, str) and "*" in value else "is"
-    return f"{shown} {verb} {canonical_json.dumps(value).decode()}"
+    return f"{label} {verb} {canonical_json.dumps(value).decode()}"
 
 
 def _without_condition(name: str) -> str:

@@ -387,7 +387,7 @@ def _stopped(chat: ChatStore, text_of: str | None) -> Merged | None:
             )
     except CovaltError:  # its branch is deleted, for example
         return None
-    return _merged(preview, WorkspaceNotes()) if preview.status == "conflicts" else None
+    return _merged(chat, preview, WorkspaceNotes()) if preview.status == "conflicts" else None
 
 
 def waiting_conflicts(

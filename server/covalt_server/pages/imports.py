@@ -6,7 +6,7 @@ upload and imports exactly the same files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
@@ -61,12 +61,13 @@ def bring() -> Response:
         # The name is the only thing to decide, so the file is not sent again for it.
         if bundle.signature is not None or not error.free_id:
             return _refused(error)
-        names = {"toolset_id": error.free_id, "refused": error.message}
+        names: dict[str, Any] = {"toolset_id": error.free_id, "refused": error.message}
     except CovaltError as error:
         return _refused(error)
     else:
         names = {}
-    return redirect(url_for("imports.review", bundle_id=stage_bundle(root, bundle), **names), 303)
+    staged = stage_bundle(root, bundle)
+    return redirect(url_for("imports.review", bundle_id=staged, _external=False, **names), 303)
 
 
 @pages.get("/imports/<uuid:bundle_id>")
@@ -146,8 +147,9 @@ def drop(bundle_id: UUID) -> Response:
 def _choice(values: Mapping[str, str]) -> _Choice:
     """Return what a form says about a toolset that exists: add to it, replace it, or another name."""
     choice: _Choice = {}
-    existing, name = values.get("existing"), values.get("toolset_id", "").strip()
-    if existing == "add" or existing == "replace":  # noqa: PLR1714 - narrows the type
+    ways: dict[str | None, Existing] = {"add": "add", "replace": "replace"}
+    existing, name = ways.get(values.get("existing")), values.get("toolset_id", "").strip()
+    if existing is not None:
         choice["existing"] = existing
         name = values.get("into", "")  # the field of another name is filled in with a free one
     if name:
