@@ -72,13 +72,13 @@ def _trust(reason: str | None) -> None:
         output.say("every permission of this project is trusted on this machine")
         return
     check_user(reason)
-    if reason is None:
-        if not confirm_trust(new):
-            raise SystemExit(1)
-    else:
-        print_permissions(new)  # so that the output of a script has what it trusts
+    if reason is None and not confirm_trust(new):
+        raise SystemExit(1)
     digests = tuple(permission.digest for permission in new)
     result = ask(trust.trust_project, permissions=digests, reason=reason)
+    if reason is not None:
+        # The output of a script has what it trusted; after the operation, whose error is all that --json prints.
+        print_permissions(new)
     print_json(result)
     output.say(f"trusted: {output.plural(len(new), 'permission')} of {result.project}")
 
