@@ -30,6 +30,8 @@ def test_a_lock_has_the_definitions_with_the_digests_of_a_refresh(document: Any)
     except BadDefinitionError:
         assume(False)
     done, lock = lock_of(laws.as_json(document))
+    # A refresh stores the definitions of a server; a conversion copies no credential, and says so.
+    assume(not any(note.secret for note in done.notes))
 
     assert {one.upstream: one for one in lock.tools.values()} == expected
     assert all(one.digest_matches for one in lock.tools.values())
