@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Self
 from covalt_git.access import NamedTool, Principal, Visibility, may_decide_over_mcp
 from covalt_git.catalog.current_config import current_config
 from covalt_git.manifests.data_folder import check_data
+from covalt_git.manifests.followed_project import NoProjectCommitError, current_root
 from covalt_git.manifests.machine_folders import check_links
 from covalt_git.manifests.project_root import CONFIG, find_root
 from covalt_git.names import LOCAL_USER
 from covalt_git.system.file_cache import FileCache
 from covalt_git.system.fork_pool import ignore_progress
+from covalt_git.system.node_folder import data_of, node_of
 from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
@@ -63,18 +65,25 @@ class Project:
         Raises:
             NotAProjectError: if there is no project.
             BrokenConfigError: if its ``covalt.yaml`` has errors.
+            NoProjectCommitError: if it is a node that has not fetched its project.
             LinkedFolderError: if a folder that commands write is a link.
             TrackedDataError: if git tracks its ``data/``, which may then be another user's.
             NotTrustedError: if commands of this user did not make ``data/``.
         """
-        root = find_root(start)
+        root = current_root(find_root(start))
+        node = node_of(root)
         # Before any file is read: a linked folder of a clone leads outside of the project.
         check_links(root)
-        check_data(root)
+        if node != root:
+            check_links(node)
+        check_data(node)
         # The chats and tokens in it would otherwise be those that a clone brought
         # (test_trust_that_others_change.py).
         Consents.of(root).check_data()
-        return cls(root, current_config(root), Principal(LOCAL_USER, role))
+        config = current_config(root)
+        if config.project is not None:
+            raise NoProjectCommitError(root, config.project)
+        return cls(root, config, Principal(LOCAL_USER, role))
 
     @classmethod
     def cached(cls, root: Path, role: str | None) -> Self:
@@ -83,8 +92,11 @@ class Project:
         Trust, links and a tracked ``data/`` are checked each time: a pull may change them without changing any file
         that could be compared.
         """
-        memories: dict[str, ChatMemory] = _MEMORIES.get((root, role), [root / CONFIG], dict)
-        return replace(cls.open(root, role=role), chat_memories=memories)
+        opened = cls.open(root, role=role)
+        memories: dict[str, ChatMemory] = _MEMORIES.get(
+            (opened.root, role), [opened.root / CONFIG], dict
+        )
+        return replace(opened, chat_memories=memories)
 
     def as_of_now(self) -> Self:
         """Return the project for the same principal with the current configuration; use it for decisions after a wait.
@@ -122,7 +134,7 @@ class Project:
 
         # An agent has its own chats only; for all code behind this, others do not exist.
         maker = None if self.principal.id == LOCAL_USER else self.principal.id
-        folder = self.root / "data" / "chats"
+        folder = data_of(self.root) / "chats"
         return Chats(folder, self.config.workspace, maker, self.only_chat, self.chat_memories)
 
     @property

@@ -23,6 +23,7 @@ from covalt_git.index.toolset_signatures import (
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.names import new_id
 from covalt_git.system.file_events import CannotWatchError, FolderEvents, reports_all_changes
+from covalt_git.system.node_folder import CHECKOUTS
 from covalt_git.toolsets.project_files import CheckedToolset, ProjectReading, read_around
 
 if TYPE_CHECKING:
@@ -226,6 +227,7 @@ class Changes:
         """Watch every folder of the toolsets; folders that are watched already stay watched."""
         self._stale = False
         _watch_one(events, self._root)
+        _watch_one(events, self._root / CHECKOUTS)  # a node moves to another commit there
         waiting = [self._root / "toolsets"]
         while waiting:
             folder = waiting.pop()

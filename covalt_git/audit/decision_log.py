@@ -21,6 +21,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.models.decisions import DecisionRecord
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write, file_lock
+from covalt_git.system.node_folder import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,7 +125,7 @@ class DecisionLog(NamedTuple):
 
     @property
     def _folder(self) -> Path:
-        return self.root / "data"
+        return data_of(self.root)
 
     @property
     def _file(self) -> Path:

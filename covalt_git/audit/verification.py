@@ -220,8 +220,13 @@ class _Verification:
         written = trailers(commit.message)
         expected = {"Covalt-Source-Ref": record.id}
         if call is not None:
-            toolset = " ".join(call.toolset.model_dump().values())
-            expected |= {"Covalt-Status": call.status, "Covalt-Toolset": commits.one_line(toolset)}
+            toolset = call.toolset
+            expected |= {
+                "Covalt-Status": call.status,
+                "Covalt-Toolset": commits.one_line(toolset.text),
+            }
+            if toolset.commit is not None:
+                expected["Covalt-Project"] = toolset.commit
         for name, value in expected.items():
             if written.get(name) != value:
                 raise MisfitError(f"its trailer {name} differs from its record")

@@ -23,6 +23,7 @@ from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.models.access_token import AccessToken
 from covalt_git.names import LOCAL_USER, REGISTRY_NAMESPACE
+from covalt_git.system.node_folder import commit_of
 from covalt_git.workspaces import commits
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ class Approvals(NamedTuple):
             # Stored before the run: a process that is killed while the tool runs must not leave an approval that runs
             # it a second time (tests/calls/test_approvals_once.py).
             self._decide(writer, approval, "approved", reason)
-            return caller.run(writer, call, target, confirmed=True)
+            return caller.run(writer, _at_commit(call, caller), target, confirmed=True)
 
     def _check_callable(self, approval: Approval) -> tuple[Engine, Found]:
         """Check that the approved call may run now; return the caller's engine and the tool.
@@ -302,7 +303,9 @@ class Approvals(NamedTuple):
         current = call.model_copy(
             update={
                 "base": head,
-                "toolset": call.toolset.model_copy(update={"digest": target.toolset.digest}),
+                "toolset": call.toolset.model_copy(
+                    update={"digest": target.toolset.digest, "commit": commit_of(caller.root)}
+                ),
             }
         )
         outcome = caller.ask(writer, current, target, approval.reasons, approval.questions)
@@ -313,6 +316,12 @@ class Approvals(NamedTuple):
         # (test_a_call_killed_while_its_approval_is_renewed_runs_by_the_new_approval_only).
         writer.decide(approval, "superseded", decided_by=by, superseded_by=newer)
         return outcome._replace(changes=tuple(chat.changes(approval.base, head)))
+
+
+def _at_commit(call: PendingCall, caller: Engine) -> PendingCall:
+    """Return a call with the commit of the project that it runs, to which a node may have moved since it was requested."""
+    toolset = call.toolset.model_copy(update={"commit": commit_of(caller.root)})
+    return call.model_copy(update={"toolset": toolset})
 
 
 def _caller_of(approval: Approval, config: ProjectConfig) -> Principal:

@@ -54,6 +54,7 @@ from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.outcomes import Outcome
 from covalt_git.names import check_new_id, new_id
 from covalt_git.runtime import sandbox_levels
+from covalt_git.system.node_folder import commit_of
 from covalt_git.toolsets.tool_arguments import check_arguments
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from covalt_git.workspaces import commits
@@ -296,6 +297,7 @@ class Engine:
                 id=toolset.id,
                 version=toolset.manifest.version if toolset.manifest else "",
                 digest=toolset.digest,
+                commit=commit_of(self.root),
             ),
             parent=request.script and request.script.script_id,
             line=request.script and request.script.line,

@@ -14,6 +14,7 @@ from covalt_git.index.chat_queries import ChatQueries
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.json_values.difference import same
 from covalt_git.names import ToolId
+from covalt_git.system.node_folder import data_of
 from covalt_git.workspaces.chat import DELETED
 from covalt_git.workspaces.registry import Chats
 
@@ -82,7 +83,7 @@ class IdempotencyKey(NamedTuple):
         except IndexUnusableError:
             reachable = chat.reachable()
             manifest = self._find_among(chat, [*reachable, *_deleted(chat, reachable)])
-            chats = Chats(root / "data" / "chats", config)
+            chats = Chats(data_of(root) / "chats", config)
             others = [other for other in chats.ids() if other != chat.id] if elsewhere else []
             if manifest is None and any(self._is_in(chats, other) for other in others):
                 raise self._of_another_chat() from None

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.manifests.project_config import read_config, with_key_digests
-from covalt_git.manifests.project_root import CONFIG
+from covalt_git.manifests.project_config import unchanged_config, with_key_digests
 from covalt_git.models.project_config import CommitKey
 from covalt_git.models.storage_config import GitStorage
-from covalt_git.system.file_cache import FileCache
+from covalt_git.system.node_folder import node_of
 from covalt_git.trust import Consents, trusted_config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.project_config import ProjectConfig
-
-_READ = FileCache()
 
 
 def current_config(root: Path) -> ProjectConfig:
@@ -28,15 +25,16 @@ def current_config(root: Path) -> ProjectConfig:
     Raises:
         BrokenConfigError: if ``covalt.yaml`` has errors.
     """
-    config = _READ.get(root, [root / CONFIG], lambda: read_config(root))
+    config = unchanged_config(root)
     # Each time, as trust: a pull may change a key file and not covalt.yaml.
     config = with_key_digests(root, config)
     config = trusted_config(config, Consents.of(root))
     file = config.audit.sign_key
-    key = None if file is None else CommitKey(root, file, config.trusts_sign_key)
+    key = None if file is None else CommitKey(node_of(root), file, config.trusts_sign_key)
     storage = None
     if config.storage.type == "git":
-        storage = GitStorage(root, config.storage, config.secret_command, config.trusts_storage)
+        node = node_of(root)
+        storage = GitStorage(node, config.storage, config.secret_command, config.trusts_storage)
     if key is None and storage is None:
         return config
     workspace = config.workspace.with_commit_key(key).with_git_storage(storage)

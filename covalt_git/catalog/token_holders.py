@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from covalt_git.catalog.current_config import current_config
 from covalt_git.issuers import Verifier, is_jwt
 from covalt_git.issuers.key_sets import KeysUnavailableError
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_config import BrokenConfigError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class TokenHolders:
         if not is_jwt(text):
             return None
         try:
-            config = current_config(self._root)
+            config = current_config(current_root(self._root))
         except BrokenConfigError:
             raise KeysUnavailableError("covalt.yaml cannot be used") from None
         return self._verifier.verify(config, text)
@@ -40,7 +41,7 @@ class TokenHolders:
     def issuers(self) -> tuple[str, ...]:
         """Return the issuers whose tokens are accepted now."""
         try:
-            config = current_config(self._root)
+            config = current_config(current_root(self._root))
         except BrokenConfigError:
             return ()
         return tuple(issuer.issuer for issuer in config.issuers)

@@ -15,6 +15,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.progress_bar import Bar
 from covalt_git.cli.trust_question import offer_trust
 from covalt_git.errors import CovaltError, WrongCallError
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_root import find_root
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import TRUSTING
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 chat_argument = click.argument("chat_id", metavar="CHAT")
 _CONTEXT = "covalt_git.context"
+_ROOT = "covalt_git.root"
 _TOKEN_FILE = "covalt_git.token_file"  # noqa: S105 - a key
 
 
@@ -36,12 +38,19 @@ def project() -> Project:
     """Open the project of the command line."""
     from covalt_git.project import Project  # noqa: PLC0415 - validate needs only the folder
 
-    given = click.get_current_context().find_root().obj
-    opened = replace(
-        Project.open(given["root"], role=given["role"]), on_progress=Bar("updating the index")
-    )
+    role = click.get_current_context().find_root().obj["role"]
+    opened = replace(Project.open(_root(), role=role), on_progress=Bar("updating the index"))
     file = click.get_current_context().find_root().meta.get(_TOKEN_FILE)
     return opened if file is None else opened.with_token(file)
+
+
+def _root() -> Path:
+    """Return the root of the command's project: of a node, the same commit until the command ends."""
+    root = click.get_current_context().find_root()
+    if _ROOT not in root.meta:
+        root.meta[_ROOT] = current_root(find_root(root.obj["root"]))
+    folder: Path = root.meta[_ROOT]
+    return folder
 
 
 def use_token(file: Path) -> None:
@@ -66,7 +75,7 @@ def context(**options: Any) -> Context:
     root = click.get_current_context().find_root()
     if _CONTEXT not in root.meta:
         notes = None if wants_json() else output.notes
-        folder = find_root(root.obj["root"])
+        folder = _root()
         root.meta[_CONTEXT] = root.with_resource(
             Context(
                 folder,

@@ -15,9 +15,11 @@ from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.serve import host_option, open_option, open_pages, port_option, print_url
 from covalt_git.cli.terminal import output
 from covalt_git.cli.terminal.problem_text import print_problems
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_root import find_root
 from covalt_git.project_watch import Changes, WatchedProject
 from covalt_git.serving.server import ServedProject, serve
+from covalt_git.system.node_folder import check_changeable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,9 @@ def command(port: int | None, host: str | None, *, poll: bool, opened: bool) -> 
     Example: covalt-git dev --port 8000
     """
     options = click.get_current_context().find_root().obj
-    project = WatchedProject(find_root(options["root"]))
+    root = find_root(options["root"])
+    check_changeable(current_root(root))
+    project = WatchedProject(root)
     reporter = _Reporter(project)
 
     def ready(serving: ServedProject) -> None:

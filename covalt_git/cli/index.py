@@ -16,6 +16,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.errors import WrongCallError
 from covalt_git.index.index import Index
 from covalt_git.index.revision import write_revision
+from covalt_git.system.node_folder import data_of
 
 if TYPE_CHECKING:
     from covalt_git.project import Project
@@ -64,7 +65,7 @@ def _rebuild_at(opened: Project, revision: str, out: Path | None) -> None:
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         database = Path(name) / "index.db"
         commit, counts = write_revision(opened.root, revision, database, opened.on_progress)
-        file = out or opened.root / "data" / f"index-{commit[: output.SHORT]}.db"
+        file = out or data_of(opened.root) / f"index-{commit[: output.SHORT]}.db"
         if out is not None and out.exists():
             raise WrongCallError(f"{str(out)!r} already exists")
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from covalt_git.cli import mcp_import, mcp_install
 from covalt_git.cli.context import project, warn_without_role
 from covalt_git.cli.terminal import output
 from covalt_git.serving.server_registry import approval_url
+from covalt_git.system.node_folder import node_of
 
 Mode = Literal["direct", "search"]
 Style = Literal["dots", "underscore"]
@@ -66,8 +67,9 @@ def command(
     from covalt_git.gateway import stdio  # noqa: PLC0415
     from covalt_git.gateway.service import Gateway  # noqa: PLC0415
 
-    pages = partial(approval_url, opened.root)
-    stdio.serve(Gateway(opened.root, under, style, mode, pages=pages, only=only))
+    node = node_of(opened.root)  # new calls run its new commits
+    pages = partial(approval_url, node)
+    stdio.serve(Gateway(node, under, style, mode, pages=pages, only=only))
 
 
 command.add_command(mcp_install.command)

@@ -18,6 +18,7 @@ from covalt_git.formats.mcp_clients import text_edit
 from covalt_git.formats.mcp_clients.host_files import TOKEN_VARIABLE
 from covalt_git.manifests.machine_folders import check_no_link
 from covalt_git.serving.server_registry import pages_url
+from covalt_git.system.node_folder import node_of
 
 if TYPE_CHECKING:
     from covalt_git.cli.mcp_hosts import HostFile
@@ -61,7 +62,9 @@ def command(
     """
     check_role(_parent(ctx))
     server = _address(ctx) if served else _args(ctx)
-    file = mcp_hosts.with_server(mcp_hosts.BY_NAME[host_name], project().root, server, name)
+    file = mcp_hosts.with_server(
+        mcp_hosts.BY_NAME[host_name], node_of(project().root), server, name
+    )
     token = _token_command(ctx, host_name) if served else None
     if not served:
         command = f"covalt-git mcp --role ROLE install {host_name}"
@@ -70,7 +73,7 @@ def command(
         output.as_json({name: file.entry})
         _print_token(token)
         return
-    root = project().root
+    root = node_of(project().root)
     # A clone may have a link in place of .vscode (test_mcp_install_writes_no_file_through_a_link).
     if file.path.is_relative_to(root):
         check_no_link(root, file.path)

@@ -15,6 +15,7 @@ from covalt_git.cli.terminal import output
 from covalt_git.cli.worker import queue_option
 from covalt_git.serving.server import ServedProject, serve
 from covalt_git.system import programs
+from covalt_git.system.node_folder import folder_text
 
 port_option = click.option(
     "--port",
@@ -93,7 +94,7 @@ def print_url(serving: ServedProject) -> None:
         about = {"url": serving.url, "host": listener.host, "port": listener.port}
         click.echo(json.dumps(about | {"pid": os.getpid()}))
         return
-    name = serving.root.name
+    name = folder_text(serving.root)
     output.say(f"serving {name!r} until Ctrl-C; open in your browser:", err=True)
     # Alone on stdout, so that a script can read it.
     click.echo(serving.url)

@@ -38,6 +38,7 @@ from covalt_git.models.base import Digest, Id, One, StrictModel, Time
 from covalt_git.names import check_id, is_id, new_id
 from covalt_git.system import atomic_write
 from covalt_git.system.file_cache import FileCache
+from covalt_git.system.node_folder import data_of
 from covalt_git.system.private_files import read_private
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class AgentTokens:
     """
 
     def __init__(self, root: Path, notes: Callable[[], TokenNotes | None] = _no_notes) -> None:
-        self._folder = root / "data" / "tokens"
+        self._folder = data_of(root) / "tokens"
         self._cache = FileCache(most=1024)
         self._notes = notes
         self._lock = threading.Lock()

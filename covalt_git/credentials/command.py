@@ -20,6 +20,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.system import programs
 from covalt_git.system.argument_paths import leads_into, paths
+from covalt_git.system.node_folder import node_of
 from covalt_git.system.private_files import user_folder
 from covalt_git.trust import Consent, Consents, UnreadableConsentError
 
@@ -64,7 +65,7 @@ class SecretCommand(NamedTuple):
     @classmethod
     def of(cls, root: Path, argv: Sequence[str]) -> SecretCommand | None:
         """Return the command of a project; None if it has none."""
-        return cls(root.resolve(), tuple(argv)) if argv else None
+        return cls(node_of(root).resolve(), tuple(argv)) if argv else None
 
     def __str__(self) -> str:
         """Return the command quoted for a shell."""
@@ -218,7 +219,7 @@ def forbid_all(root: Path) -> bool:
     withdrawn = False
     for file in (user_folder() / _FOLDER).glob("*.json"):
         # By the path alone, so that every command that was ever allowed there ends.
-        consent = Consent(file, {"project": str(root.resolve())})
+        consent = Consent(file, {"project": str(node_of(root).resolve())})
         try:
             is_of_project = consent.exists
         except UnreadableConsentError:

@@ -476,7 +476,9 @@ class RequestHandlers:
                 await run_sync(lambda: created.append(OfferChanges(root, load)))
                 (changes,) = created
                 tools = changes.offer.tools.values()
-                self._header_schemas = await run_sync(header_schemas, self._gateway.root, tools)
+                self._header_schemas = await run_sync(
+                    header_schemas, self._gateway.current_root, tools
+                )
             finally:
                 # Also after an error, or each list would wait forever.
                 self._watch_started.set()
@@ -489,7 +491,9 @@ class RequestHandlers:
             )
             while (changed := await wait()) is not None:
                 tools = changes.offer.tools.values()
-                self._header_schemas = await run_sync(header_schemas, self._gateway.root, tools)
+                self._header_schemas = await run_sync(
+                    header_schemas, self._gateway.current_root, tools
+                )
                 for event in _events(*changed):
                     await self._listeners.notify(event)
         finally:

@@ -38,6 +38,7 @@ from covalt_git.gateway.skills import offered_skills
 from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.tasks.task import TaskPlace
 from covalt_git.index.database import IndexUnusableError
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import LOCAL_USER, new_id
@@ -121,6 +122,11 @@ class Gateway:
     token: AccessToken | None = None
     _cache: FileCache = field(default_factory=FileCache, repr=False, compare=False)
 
+    @property
+    def current_root(self) -> Path:
+        """The root of the project for new calls, which on a node is that of a commit."""
+        return current_root(self.root)
+
     def project(self) -> Project:
         """Return the project with the current ``covalt.yaml``.
 
@@ -145,7 +151,7 @@ class Gateway:
 
     def _shown_tools(self) -> dict[str, Tool]:
         tools = self.tools()
-        shown = {tool.tool_id for tool in without_pulled(self.root, tools.values())}
+        shown = {tool.tool_id for tool in without_pulled(self.current_root, tools.values())}
         return {name: tool for name, tool in tools.items() if tool.tool_id in shown}
 
     @property
@@ -154,7 +160,8 @@ class Gateway:
 
     def _files(self) -> tuple[Path, ...]:
         """Return the files that determine the tools."""
-        return self.root / CONFIG, self.root / "toolsets", *Consents.of(self.root).files
+        root = self.current_root
+        return root / CONFIG, root / "toolsets", *Consents.of(root).files
 
     def _tools(self) -> dict[str, Tool]:
         project = self.project()
@@ -173,7 +180,7 @@ class Gateway:
             # An alias must not show what its hidden target does.
             if tool.alias_of is None or tool.alias_of in callable_tools
         }
-        first = tool_names.named_first(self.root, callable_tools)
+        first = tool_names.named_first(self.current_root, callable_tools)
         names = tool_names.names(
             sorted(callable_tools), self.style, reserved=meta_tools.NAMES, first=first
         )
@@ -221,7 +228,7 @@ class Gateway:
             names = {name: names[name] for name in self._search_names()}
         for name, tool in names.items():
             describe = partial(
-                tool_listing.describe, tool, name, root=self.root, needs_chat=needs_chat
+                tool_listing.describe, tool, name, root=self.current_root, needs_chat=needs_chat
             )
             listed[tool.tool_id] = cache(describe)
         if not apps:
@@ -321,7 +328,7 @@ class Gateway:
                 tool = self._find(project, args["name"]).tool
                 if args["name"] not in self.shown_tools():
                     raise NoSuchToolError(f"no tool has the name {args['name']!r}")
-                described = tool_listing.describe(tool, args["name"], root=self.root)
+                described = tool_listing.describe(tool, args["name"], root=self.current_root)
                 facts = described.model_dump(mode="json", by_alias=True, exclude_none=True)
                 return results.of_value(facts)
             case "call_tool":

@@ -94,6 +94,9 @@ class ServerRepository:
     url: str
     username: str | None = None
     password: str | None = field(default=None, repr=False)
+    hint: str = "covalt-git storage check"
+    most_bytes: int | None = None
+    """The size of the largest file that git may write, which limits the packs that are fetched."""
 
     def refs(self) -> dict[str, str]:
         """Return the branches and the refs below ``refs/covalt/``, with their object ids.
@@ -122,6 +125,19 @@ class ServerRepository:
             elif ref.startswith("refs/") and not ref.endswith("^{}"):
                 refs[ref] = oid
         return refs, head
+
+    def find(self, name: str) -> dict[str, str]:
+        """Return the refs that end with a name, with their object ids; for an annotated tag, that of its commit.
+
+        Raises:
+            ServerError: if the repository does not exist, or the server cannot be reached.
+        """
+        refs: dict[str, str] = {}
+        for line in self._git("ls-remote", "--", self.url, name, f"{name}^{{}}").splitlines():
+            oid, _, ref = line.partition("\t")
+            # The line of the commit follows that of the tag.
+            refs[ref.removesuffix("^{}")] = oid
+        return refs
 
     def fetch(self, store: GitStore, refs: Iterable[str]) -> None:
         """Fetch the objects of refs into a store; no ref of the store moves.
@@ -193,10 +209,18 @@ class ServerRepository:
     def _git(
         self, command: str, *arguments: str, store: GitStore | None = None, text: str = ""
     ) -> str:
+        if programs.find("git") is None:
+            raise ServerError(
+                "a git server needs the program git",
+                hint="install git, for example: apt install git",
+            )
         place = () if store is None else (f"--git-dir={store.path}",)
         # With version 2 of git's protocol, the list of refs needs a second request.
         version = ("-c", f"protocol.version={0 if command == 'ls-remote' else 2}")
         argv = ["git", *place, *_OPTIONS, *version, command, *arguments]
+        if self.most_bytes is not None:
+            # By the kernel, as git has no option for it; the unit is 512 bytes (POSIX, `ulimit -f`).
+            argv = ["sh", "-c", 'ulimit -f "$0" && exec "$@"', str(self.most_bytes >> 9), *argv]
         try:
             outcome = programs.run(
                 argv,
@@ -207,11 +231,6 @@ class ServerRepository:
                 errors="replace",
                 timeout=MOST_S,
             )
-        except FileNotFoundError:
-            raise ServerError(
-                "storage on a git server needs git",
-                hint="install git, for example: apt install git",
-            ) from None
         except (OSError, subprocess.SubprocessError) as error:
             raise ServerError(f"git {command} of {self.url} failed: {error}") from None
         if not outcome.returncode:
@@ -224,9 +243,7 @@ class ServerRepository:
         why = _last_line(outcome.stderr)
         if self.password:
             why = why.replace(self.password, "***")
-        raise ServerError(
-            f"git {command} of {self.url} failed: {why}", hint="covalt-git storage check"
-        )
+        raise ServerError(f"git {command} of {self.url} failed: {why}", hint=self.hint)
 
     def _environment(self) -> dict[str, str]:
         # Without the variables of a git that started us, such as GIT_DIR in a hook; git would use them.

@@ -25,6 +25,7 @@ from covalt_git.index.synced_index import SyncedIndex, row_id, row_values
 from covalt_git.json_values import canonical_json
 from covalt_git.merging.branch_merge import STOPPED
 from covalt_git.models.calls import RenderPlan, ToolCall
+from covalt_git.system.node_folder import data_of
 from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.registry import Chats
 
@@ -86,7 +87,7 @@ class ChatQueries(SyncedIndex):
 
     @property
     def chats(self) -> Chats:
-        return Chats(self.root / "data" / "chats", self.workspace)
+        return Chats(data_of(self.root) / "chats", self.workspace)
 
     def synchronize(self) -> None:
         """Update the rows of changed chats; the rows of a damaged one stay."""

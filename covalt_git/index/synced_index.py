@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from covalt_git.index import database
 from covalt_git.json_values import canonical_json
 from covalt_git.system.fork_pool import ignore_progress
+from covalt_git.system.node_folder import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +70,7 @@ class SyncedIndex:
         ``on_progress`` is called during a sync with the numbers of toolsets read, and of toolsets to read.
         ``path`` is the file of another index of the project.
         """
-        file = path or root / "data" / "index.db"
+        file = path or data_of(root) / "index.db"
         return cls(root, workspace, file, database.connect(file), on_progress)
 
     def __enter__(self) -> Self:

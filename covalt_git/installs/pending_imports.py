@@ -19,6 +19,7 @@ from covalt_git.bundles.archive_reader import read_archive
 from covalt_git.errors import CovaltError
 from covalt_git.installs.signatures import read_signature, signature_path
 from covalt_git.names import new_id
+from covalt_git.system.node_folder import data_of
 from covalt_git.text import display
 from covalt_git.toolsets.update_lock import STAGED, toolsets_lock
 
@@ -159,4 +160,4 @@ def drop_bundle(root: Path, bundle_id: UUID) -> None:
 
 
 def _folder(root: Path, bundle_id: UUID) -> Path:
-    return root / "data" / f"{STAGED}{bundle_id}"
+    return data_of(root) / f"{STAGED}{bundle_id}"

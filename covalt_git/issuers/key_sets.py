@@ -16,6 +16,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach, origin_of
 from covalt_git.http_client import ClientRequest, Deadline, HttpClient, HttpError
 from covalt_git.json_values import canonical_json
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_config import MOST_KEY_BYTES, key_file
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class KeySets:
         trusted = config.key_digests.get(name)
         if trusted is not None and trusted in self._files:
             return self._files[trusted]
-        content = key_file(self._root, name)
+        content = key_file(current_root(self._root), name)
         # The digest is the one that the user has trusted: a file that changed after that check has no keys.
         if content is None or canonical_json.digest_bytes(content) != trusted:
             raise KeysUnavailableError("the key file of the token's issuer cannot be read")

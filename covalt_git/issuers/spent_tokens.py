@@ -20,6 +20,7 @@ from covalt_git.issuers.verification import SKEW_S
 from covalt_git.json_values import canonical_json
 from covalt_git.names import new_id
 from covalt_git.system import atomic_write
+from covalt_git.system.node_folder import data_of
 from covalt_git.workspaces import lease
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class SpentTokens(NamedTuple):
 
     @property
     def _folder(self) -> Path:
-        return self.root / "data" / "tokens"
+        return data_of(self.root) / "tokens"
 
     def _spent_by(self, token: AccessToken) -> str | None:
         file = self._file(token)

@@ -11,6 +11,7 @@ from covalt_git.manifests.machine_folders import config_link
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
 from covalt_git.models.project_config import ProjectConfig
+from covalt_git.system.file_cache import FileCache
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,10 +20,25 @@ MOST_KEY_BYTES = 256 << 10
 """Maximum size of a JWKS, in bytes."""
 
 
+_READ = FileCache()
+
+
 class BrokenConfigError(CovaltError):
     """``covalt.yaml`` is invalid, so permissions and limits are unknown."""
 
     code = "broken_config"
+
+
+def unchanged_config(root: Path) -> ProjectConfig:
+    """Return the same as :func:`read_config`; an unchanged file is not read again.
+
+    The digests of key files are those of the last read.
+
+    Raises:
+        BrokenConfigError: with all problems of the file.
+    """
+    config: ProjectConfig = _READ.get(root, [root / CONFIG], lambda: read_config(root))
+    return config
 
 
 def read_config(root: Path) -> ProjectConfig:

@@ -111,6 +111,15 @@ class ToolsetVersion(StrictModel):
     id: str
     version: str
     digest: Digest
+    commit: str | None = Field(
+        None,
+        description="Commit of the project, if the node has it from a git repository.",
+    )
+
+    @property
+    def text(self) -> str:
+        """The text of the trailer ``Covalt-Toolset``."""
+        return f"{self.id} {self.version} {self.digest}"
 
 
 class TokenRecord(StrictModel):

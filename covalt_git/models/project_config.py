@@ -25,6 +25,7 @@ from covalt_git.models.base import (
     check_exactly_one,
     refusal,
 )
+from covalt_git.models.project_source import ProjectSource
 from covalt_git.models.rules import ApprovalRule, PolicyRule
 from covalt_git.models.storage_config import GitStorage, StorageConfig
 from covalt_git.models.tool_properties import Limits
@@ -333,6 +334,11 @@ class ProjectConfig(StrictModel):
         WorkspaceConfig(), description="How the workspaces of chats are stored."
     )
     storage: StorageConfig = Field(StorageConfig(), description="Where the chats are stored.")
+    project: ProjectSource | None = Field(
+        None,
+        description="Git repository that has the project, for a node that follows it; the other keys are then in the"
+        " covalt.yaml of the repository.",
+    )
     limits: LimitsConfig = Field(
         LimitsConfig(), description="Upper limits of calls; a tool can set lower ones."
     )
@@ -446,6 +452,15 @@ class ProjectConfig(StrictModel):
         names = ("owner", *(f"owner-{number}" for number in range(2, len(self.roles) + 2)))
         name = next(name for name in names if name not in self.roles)
         return f"default_role: {name}, and to roles {name}: {{admin: true}}"
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        others = self.model_fields_set - {"version", "project"}
+        if self.project is not None and others:
+            name = min(type(self).model_fields[field].alias or field for field in others)
+            message = f"{name!r} is in the covalt.yaml of the repository that 'project' names"
+            raise refusal(message, "remove the key from this file", at=(name,))
+        return self
 
     @model_validator(mode="after")
     def _reads_approvals_as_rules(self) -> Self:

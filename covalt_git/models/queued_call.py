@@ -47,6 +47,7 @@ class QueuedCall(StrictModel):
         pages: the URL of the page of an approval, with ``{execution_id}`` in place of its id.
         tag: the tag of the workers that may make it; empty for workers without tags.
         is_serial: whether it needs the lock of its chat as long as it runs.
+        project: the commit of the project that it runs, if the server has its project from a git repository.
         queued_at: when it was put in the queue, in seconds since 1970.
     """
 
@@ -63,6 +64,7 @@ class QueuedCall(StrictModel):
     decision: QueuedDecision | None = None
     tag: str = ""
     is_serial: bool = True
+    project: str | None = None
     queued_at: float = 0.0
 
     @property

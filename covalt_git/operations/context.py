@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Self
@@ -22,6 +22,7 @@ from covalt_git.access import (
 )
 from covalt_git.errors import CovaltError
 from covalt_git.system.fork_pool import ignore_progress
+from covalt_git.system.node_folder import in_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,6 +109,7 @@ class Context:
         self._toolset_index: ToolQueries | None = None
         self._required: list[Callable[[], None]] = []
         self._repeats = False
+        self._in_use = ExitStack()
 
     @classmethod
     def of(
@@ -135,6 +137,7 @@ class Context:
             if index is not None:
                 index.connection.close()
         self._chat_index = self._toolset_index = None
+        self._in_use.close()
 
     @cached_property
     def project(self) -> Project:
@@ -143,7 +146,10 @@ class Context:
         Raises:
             BrokenConfigError: if ``covalt.yaml`` has errors.
         """
-        return self._open_project()
+        project = self._open_project()
+        # A node must not remove the checkout of an earlier commit while an operation uses it.
+        self._in_use.enter_context(in_use(project.root))
+        return project
 
     @property
     def visibility(self) -> Visibility:

@@ -198,6 +198,11 @@ def fix_files(context: Context, request: FixFiles) -> FilesFixed:
     return FilesFixed(fixed=tuple(fixed), diff="".join(diffs))
 
 
+def project_problems(root: Path) -> list[Problem]:
+    """Return all problems of the project in a folder, as :func:`validate` finds them."""
+    return _problems(read_project(root), lambda _path: True)
+
+
 def _path_filter(root: Path, paths: Sequence[Path]) -> PathFilter:
     """Return a predicate: whether to report on a file, by its path in the project."""
     if not paths:

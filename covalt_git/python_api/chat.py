@@ -18,6 +18,7 @@ from covalt_git.operations.chats import (
 from covalt_git.operations.chats import workspace_edits as edits
 from covalt_git.operations.chats import workspace_files as files
 from covalt_git.operations.registry import RequestFile
+from covalt_git.system.node_folder import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -126,7 +127,7 @@ class Chat:
     @property
     def workspace(self) -> Path:
         """The folder of its files, which you may edit."""
-        return self._session.root / "data" / "chats" / self.id / "workspace"
+        return data_of(self._session.root) / "chats" / self.id / "workspace"
 
     def call(
         self,

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from covalt_git.errors import CovaltError
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_root import NotAProjectError
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
@@ -62,11 +63,12 @@ class Session:
         if not self.root.is_dir():
             raise NotAProjectError(f"the folder {str(self.root)!r} does not exist any more")
         # For each operation, so that a changed covalt.yaml or a trust that was withdrawn counts at once.
-        with Context(self.root, partial(self._project, token_file)) as context:
+        root = current_root(self.root)
+        with Context(root, partial(self._project, root, token_file)) as context:
             return operation(context, **fields)
 
-    def _project(self, token_file: Path | None) -> Project:
-        project = Project.cached(self.root, self._role)
+    def _project(self, root: Path, token_file: Path | None) -> Project:
+        project = Project.cached(root, self._role)
         return project if token_file is None else project.with_token(token_file)
 
     def close(self) -> None:

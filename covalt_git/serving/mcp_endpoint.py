@@ -36,6 +36,7 @@ from covalt_git.gateway.protocol import CHECKED, RECHECK
 from covalt_git.gateway.service import Gateway
 from covalt_git.issuers import is_jwt
 from covalt_git.issuers.verification import SKEW_S
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import NotAProjectError
 from covalt_git.models.access_token import AccessToken
@@ -100,7 +101,7 @@ class McpEndpoint:
     def _notes(self) -> ServerNotes | None:
         """Return the tokens that the nodes of the project share; none while ``covalt.yaml`` has errors."""
         with suppress(BrokenConfigError, NotAProjectError):
-            return notes_of(current_config(self._root).workspace, NOTES)
+            return notes_of(current_config(current_root(self._root)).workspace, NOTES)
         return None
 
     def find_token(self, text: str) -> AgentToken | AccessToken | None:

@@ -63,7 +63,11 @@ class Readiness:
 
 
 def monitoring(
-    readiness: Readiness, *, token: str | None = None, gauges: Gauges = tuple
+    readiness: Readiness,
+    *,
+    token: str | None = None,
+    gauges: Gauges = tuple,
+    project: Callable[[], str | None] = lambda: None,
 ) -> ASGIApp:
     """Return the app of the three paths.
 
@@ -71,6 +75,8 @@ def monitoring(
         readiness: the parts that are checked for ``/readyz``.
         token: a token that may read reasons and metrics, besides that of the environment.
         gauges: returns numbers that are read for each request of ``/metrics``.
+        project: returns why the node is not at the newest commit of its project.  It is ready all the same: it makes calls
+            with the last good commit, and without it there might be no node at all.
     """
     tokens = [name for name in (token, os.environ.get(METRICS_VARIABLE)) if name]
 
@@ -81,7 +87,10 @@ def monitoring(
 
     def ready(*, has_token: bool) -> Response:
         problems = readiness.problems()
+        behind = project()
         answer = {"ready": not problems, "not_ready": problems if has_token else [*problems]}
+        if behind is not None:
+            answer["project"] = behind if has_token else "behind"
         return JSONResponse(answer, 503 if problems else 200, _HEADERS)
 
     def read_metrics() -> Response:

@@ -11,6 +11,7 @@ from covalt_git.broker.call_queue import CallQueue
 from covalt_git.broker.connection import Broker, BrokerError
 from covalt_git.broker.open_calls import REPORT_S, OpenCalls
 from covalt_git.calls.celery_executor import CeleryExecutor
+from covalt_git.system.node_folder import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ class ProjectQueue:
     def __init__(self, project: Project, url: str) -> None:
         storage = project.config.storage
         # All nodes of a project have one git server. Without one, all processes have one folder.
-        place = storage.url or str(project.root.resolve())
+        place = storage.url or str(node_of(project.root).resolve())
         self.open_calls = OpenCalls(Broker(url, place))
         self.queue = CallQueue(self.open_calls)
         self.executor = CeleryExecutor(self.open_calls, self.queue)

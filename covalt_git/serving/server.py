@@ -17,7 +17,9 @@ from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.credentials.agent_tokens import PREFIX
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.http import PLACE
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_config import read_config
+from covalt_git.manifests.project_root import find_root
 from covalt_git.project import Project
 from covalt_git.serving.body_timeout import TIMEOUT_S, with_body_timeout
 from covalt_git.serving.forwarded_scheme import with_forwarded_scheme
@@ -29,10 +31,12 @@ from covalt_git.serving.mcp_endpoint import (
     resource_metadata,
 )
 from covalt_git.serving.monitoring import HEALTH, METRICS, READY, Readiness, monitoring
+from covalt_git.serving.project_follower import ProjectFollower
 from covalt_git.serving.router import router, with_access_log
 from covalt_git.serving.server_registry import register
 from covalt_git.serving.uvicorn_server import GRACE_S, Server
 from covalt_git.serving.wsgi_bridge import WSGIBridge
+from covalt_git.system.node_folder import node_of
 from covalt_git.workspaces.storage import storage_of
 from covalt_server.app import create_app, create_git_app
 from covalt_server.security import Guard, masked_path
@@ -99,7 +103,10 @@ def serve(
         CannotListenError: if the server cannot listen on the host or port.
         WeakTokenError: if ``COVALT_GIT_TOKEN`` is not a valid token.
     """
+    follower = ProjectFollower(find_root(start))
+    follower.start()
     project = Project.open(start, role=role)
+    node = node_of(project.root)
     if role is not None and role not in project.config.roles:
         raise UnknownRoleError(role, project.config.roles)
     token = server_token()
@@ -107,10 +114,10 @@ def serve(
     stopping = threading.Event()
     project_queue = None if queue is None else _queue_of(project, queue)
     # The file has the name of the port, which is bound for as long as the file exists: no other server has it.
-    with listener.socket, register(project.root, listener.url):
-        served = ServedProject(project.root, listener, token)
+    with listener.socket, register(node, listener.url):
+        served = ServedProject(node, listener, token)
         app = project_app(
-            project.root,
+            node,
             token=token,
             port=listener.port,
             role=role,
@@ -118,6 +125,7 @@ def serve(
             host=listener.host,
             stopping=stopping,
             queue=project_queue,
+            follower=follower,
         )
 
         def stop() -> None:
@@ -137,7 +145,7 @@ def serve(
         # Here, not at the end of the process: that does not wait for the daemon threads of requests, and from Python
         # 3.12 on it refuses the others new threads and programs, which the record of a call may need
         # (test_a_call_that_runs_when_the_server_stops_is_recorded).
-        with _calls_by_workers(project_queue), RUNNING.served():
+        with follower.following(), _calls_by_workers(project_queue), RUNNING.served():
             server.run([listener.socket])
 
 
@@ -170,11 +178,11 @@ def _checks(
             raise CovaltError("the server stops")
 
     def check_storage() -> None:
-        storage_of(current_config(root).workspace).chat_ids()
+        storage_of(current_config(current_root(root)).workspace).chat_ids()
 
     checks: dict[str, Callable[[], object]] = {
         "server": check_stopping,
-        "configuration": lambda: current_config(root),
+        "configuration": lambda: current_config(current_root(root)),
         "storage": check_storage,
     }
     if queue is not None:
@@ -193,16 +201,18 @@ def project_app(
     timeout_s: float = TIMEOUT_S,
     stopping: threading.Event | None = None,
     queue: ProjectQueue | None = None,
+    follower: ProjectFollower | None = None,
 ) -> ASGIApp:
     """Return the ASGI app of the project at ``root``: pages, HTTP API, git and MCP.
 
     ``host`` is the host in URLs of the server.  A client has ``timeout_s`` seconds for the next part of a
-    request's body.  When ``stopping`` is set, event streams of open pages end.  The metrics have those of a ``queue``.
+    request's body.  When ``stopping`` is set, event streams of open pages end.  The metrics have those of a ``queue``, and
+    of the ``follower`` of the project.
 
     Raises:
         BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
-    config = read_config(root)
+    config = read_config(current_root(root))
     allowed_hosts = config.server.allowed_hosts
     guard = Guard(token, port, allowed_hosts)
     # Without the token, which agents must not see: the user's browser has it from an earlier visit.
@@ -229,10 +239,12 @@ def project_app(
         holders=holders,
     )
     git = create_git_app(root, token=token, port=port, role=role)
+    follows = follower or ProjectFollower(root)
     watched = monitoring(
         Readiness(_checks(root, queue, stopping)),
         token=token,
-        gauges=tuple if queue is None else queue.gauges,
+        gauges=lambda: [*(() if queue is None else queue.gauges()), *follows.gauges()],
+        project=lambda: follows.detail,
     )
     mounts: dict[str, ASGIApp] = {
         **dict.fromkeys((HEALTH, READY, METRICS), watched),

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from covalt_git.system import file_lock
+from covalt_git.system.node_folder import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +68,7 @@ def approval_url(root: Path, execution_id: str) -> str | None:
 
 
 def _folder(root: Path) -> Path:
-    return root / "data" / "serving"
+    return data_of(root) / "serving"
 
 
 def _read_record(file: Path) -> str | None:

@@ -18,16 +18,20 @@ from covalt_git.calls.running import RUNNING, STOPPED, Cancel
 from covalt_git.calls.worker_follower import WorkerFollower
 from covalt_git.catalog.current_config import current_config
 from covalt_git.errors import CovaltError, InternalError, UnknownNameError
+from covalt_git.manifests.followed_project import current_root
+from covalt_git.manifests.project_root import find_root
 from covalt_git.models.project_config import ServerConfig
 from covalt_git.names import new_id
 from covalt_git.operations.calls.queued_calls import perform, refused
 from covalt_git.project import Project
 from covalt_git.serving.listen_socket import listen
 from covalt_git.serving.monitoring import Readiness, monitoring
+from covalt_git.serving.project_follower import ProjectFollower
 from covalt_git.serving.project_queue import ProjectQueue
 from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.system.metrics import Histogram
+from covalt_git.system.node_folder import node_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -75,7 +79,10 @@ class Worker:
         drain_s: float = DRAIN_S,
         monitor: tuple[str, int] | None = None,
     ) -> None:
+        self._follower = ProjectFollower(find_root(start))
+        self._follower.start()
         self.project = Project.open(start)
+        self._node = node_of(self.project.root)
         self.name = f"{socket.gethostname()}-{os.getpid()}-{new_id()[-6:]}"
         self._queue = ProjectQueue(self.project, url)
         self._concurrency = concurrency
@@ -110,6 +117,7 @@ class Worker:
             on_ready=lambda: on_ready(self),
         )
         with (
+            self._follower.following(),
             self._monitored(),
             open_calls.broker.subscribed({CONTROL: self._control}, on_connect=self._cancel_missed),
             self._queue.maintained(self._report),
@@ -136,10 +144,15 @@ class Worker:
             {
                 "worker": self._check_stopping,
                 "queue": self._queue.open_calls.broker.check,
-                "configuration": lambda: current_config(self.project.root),
+                "configuration": lambda: current_config(current_root(self._node)),
             }
         )
-        app = router(monitoring(readiness, gauges=self._queue.gauges), {})
+        watched = monitoring(
+            readiness,
+            gauges=lambda: [*self._queue.gauges(), *self._follower.gauges()],
+            project=lambda: self._follower.detail,
+        )
+        app = router(watched, {})
         server = Server(app, lambda: None)
         thread = threading.Thread(
             target=server.run, args=([listener.socket],), name="monitoring", daemon=True
@@ -256,7 +269,7 @@ class Worker:
             return refused(error)
         follower = WorkerFollower(self._queue.open_calls, call, cancel)
         try:
-            return perform(self.project.root, call, follower.follower, follower.waits)
+            return perform(self._node, call, follower.follower, follower.waits)
         except CovaltError as error:
             return refused(error)
         except Exception:  # noqa: BLE001 - the worker makes the next call

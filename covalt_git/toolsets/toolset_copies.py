@@ -28,6 +28,7 @@ from covalt_git.names import new_id
 from covalt_git.system import atomic_write, file_lock, private_files
 from covalt_git.system.argument_paths import BETWEEN_PATHS
 from covalt_git.system.file_cache import Facts, walk
+from covalt_git.system.node_folder import node_of
 from covalt_git.system.remove_tree import remove_tree
 
 if TYPE_CHECKING:
@@ -89,7 +90,11 @@ class ToolsetCopy:
         """Return the copy for the digest that a toolset had when it was read."""
         source = toolset.folder.absolute()
         return cls(
-            _cache(source.parent.parent), toolset.id, toolset.digest, source, toolset.files.files
+            _cache(node_of(source.parent.parent)),
+            toolset.id,
+            toolset.digest,
+            source,
+            toolset.files.files,
         )
 
     @property

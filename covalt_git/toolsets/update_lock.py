@@ -28,6 +28,7 @@ from covalt_git.models.base import StrictModel
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id
 from covalt_git.system import atomic_write, file_lock
+from covalt_git.system.node_folder import check_changeable, data_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,7 +83,9 @@ def toolsets_lock(root: Path) -> Iterator[None]:
 
     Raises:
         CovaltError: of the check of :func:`checked_after_wait`.
+        FollowedProjectError: if the toolsets are those of a commit that a node follows.
     """
+    check_changeable(root)
     toolsets = root / "toolsets"
     toolsets.mkdir(exist_ok=True)
     with file_lock.held(toolsets):
@@ -90,7 +93,7 @@ def toolsets_lock(root: Path) -> Iterator[None]:
         if check is not None:
             check()
         _finish(root)
-        _clear(toolsets, root / "data")
+        _clear(toolsets, data_of(root))
         yield
 
 

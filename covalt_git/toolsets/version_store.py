@@ -22,6 +22,7 @@ from covalt_git.bundles.archive_reader import (
 from covalt_git.git_store.outer_repository import UnknownRevisionError, folder_versions
 from covalt_git.manifests.toolset_files import PYCACHE
 from covalt_git.system import atomic_write
+from covalt_git.system.node_folder import data_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ _MOST = 50
 
 def store_version(root: Path, toolset_id: str, entries: Sequence[Entry]) -> Path:
     """Store a version of a toolset, and return the path of its bundle."""
-    folder = root / "data" / "toolsets" / toolset_id
+    folder = data_of(root) / "toolsets" / toolset_id
     path = folder / f"{digest_of_entries(entries).removeprefix('sha256:')}.zip"
     if path.exists():
         os.utime(path)
@@ -55,7 +56,7 @@ def store_current_version(root: Path, toolset: Toolset) -> None:
 
 def find_version(root: Path, toolset_id: str, digest: str) -> list[Entry] | None:
     """Return the files of the version with that digest, or None if it is not stored any more."""
-    bundle = root / "data" / "toolsets" / toolset_id / f"{digest.removeprefix('sha256:')}.zip"
+    bundle = data_of(root) / "toolsets" / toolset_id / f"{digest.removeprefix('sha256:')}.zip"
     if bundle.exists():
         with contextlib.suppress(BadBundleError):  # damaged: Git may have it, too
             entries = unpack(read_archive(bundle), bundle.name)

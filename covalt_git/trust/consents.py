@@ -16,6 +16,7 @@ from covalt_git import timestamps
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import canonical_json
 from covalt_git.system import atomic_write
+from covalt_git.system.node_folder import node_of
 from covalt_git.system.private_files import read_private, user_folder
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.trust.consent import Consent, UnreadableConsentError
@@ -71,14 +72,19 @@ class TrustedFact(NamedTuple):
 
 
 class Consents(NamedTuple):
-    """The consents of the user of this machine for the project in ``root``, a resolved path."""
+    """The consents of the user of this machine for the project in ``root``, a resolved path.
+
+    Those of a node are for all commits of its project, whose files are ``is_fetched``, and so never the user's own.
+    """
 
     root: Path
+    is_fetched: bool = False
 
     @classmethod
     def of(cls, root: Path) -> Consents:
         """Return the consents for a project; links in its path do not make it another one."""
-        return cls(root.resolve())
+        node = node_of(root)
+        return cls(node.resolve(), is_fetched=node != root)
 
     @property
     def folder(self) -> Path:
@@ -277,6 +283,8 @@ class Consents(NamedTuple):
         return Consent(self.folder / _file_name(permission.key), fact, permission.text)
 
     def _is_all_own(self, *, strict: bool) -> bool:
+        if self.is_fetched:
+            return False
         try:
             return self._origin().exists and is_all_own(self.root)
         except UnreadableConsentError:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import Issuer, ProjectConfig, RoleConfig
+    from covalt_git.models.project_source import ProjectSource
     from covalt_git.models.rules import PolicyRule
     from covalt_git.models.storage_config import StorageConfig
     from covalt_git.models.toolset_state import Grant, ToolsetState
@@ -114,6 +115,8 @@ def config_permissions(config: ProjectConfig) -> list[Permission]:
         permissions.append(sign_key(config.audit.sign_key))
     if config.storage.type == "git":
         permissions.append(git_storage(config.storage))
+    if config.project is not None:
+        permissions.append(project_source(config.project))
     return permissions
 
 
@@ -184,6 +187,16 @@ def git_storage(storage: StorageConfig) -> Permission:
     if storage.create:
         fact["create"] = [*storage.create]
         words += f", and run {command_line(storage.create)} for each new chat"
+    return Permission(fact, words)
+
+
+def project_source(source: ProjectSource) -> Permission:
+    """Return the permission to fetch the project from a git server, which may then change it at any time."""
+    fact: JsonObject = {"project_source": source.url, "ref": source.ref}
+    words = f"covalt.yaml: fetch the project from {source.url}, and follow {source.ref}"
+    if source.password is not None:
+        fact |= {"username": source.username, "password": source.password}
+        words += f", with the password {source.password} of {source.username}"
     return Permission(fact, words)
 
 

@@ -10,6 +10,7 @@
     Covalt-Source-Ref: 0196...
     Covalt-Status: success
     Covalt-Toolset: app-builder 1.0.0 sha256:...
+    Covalt-Project: 5f2c...                 the commit of the project, on a node that follows a repository
 
 The JSON line is RFC 8785.  The trailers repeat fields of the record for users of ``git log``; only the
 source and the message are read back.
@@ -96,7 +97,8 @@ def build(
         "Covalt-Source-Ref": record.id,
         "Covalt-Message": message_id,
         "Covalt-Status": record.call and record.call.status,
-        "Covalt-Toolset": record.call and " ".join(record.call.toolset.model_dump().values()),
+        "Covalt-Toolset": record.call and record.call.toolset.text,
+        "Covalt-Project": record.call and record.call.toolset.commit,
     }
     footer = "\n".join(f"{key}: {one_line(value)}" for key, value in trailers.items() if value)
     return CommitObject(

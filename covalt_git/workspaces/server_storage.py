@@ -24,6 +24,7 @@ from covalt_git.git_store.server_repository import (
 )
 from covalt_git.names import is_id, new_id, suggest_id
 from covalt_git.system import atomic_write
+from covalt_git.system.node_folder import data_of
 from covalt_git.trust import NotTrustedError, git_storage
 from covalt_git.workspaces.storage import REGISTRY
 
@@ -49,7 +50,7 @@ class ServerStorage:
     @cached_property
     def node(self) -> str:
         """The host name of this machine, and random characters: copies of a disk have the same, two projects do not."""
-        file = self.settings.root / "data" / "node"
+        file = data_of(self.settings.root) / "node"
         with contextlib.suppress(FileNotFoundError):
             return file.read_text(encoding="utf-8").strip()
         host = suggest_id(socket.gethostname().partition(".")[0]) or "node"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from flask import Flask, jsonify, request
 
 from covalt_git.catalog.token_holders import TokenHolders
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_config import read_config
 from covalt_server import request_context, static_files
 from covalt_server.api import errors, http, tool_registry
@@ -120,7 +121,7 @@ def create_app(
     find_holder = (holders or TokenHolders(root)).find
     keys = PreviewKeys()
     app.config["COVALT_PREVIEWS"] = keys
-    config = read_config(root)
+    config = read_config(current_root(root))
     guard = Guard(
         token,
         port,
@@ -155,7 +156,9 @@ def create_git_app(root: Path, *, token: str, port: int, role: str | None = None
         BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
     app = Flask("covalt_server", static_folder=None)
-    smart_http.install(app, Guard(token, port, read_config(root).server.allowed_hosts))
+    smart_http.install(
+        app, Guard(token, port, read_config(current_root(root)).server.allowed_hosts)
+    )
     request_context.install(app, root, role)
     return app
 

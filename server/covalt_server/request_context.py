@@ -11,9 +11,11 @@ from covalt_git.access import NamedTool
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.index.change_feed import ChangeFeed
 from covalt_git.index.server_follower import ServerFollower
+from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_config import read_config
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
+from covalt_git.system.node_folder import data_of
 from covalt_git.text.log_format import LogFormatter, escape_logs
 
 if TYPE_CHECKING:
@@ -48,9 +50,9 @@ def install(
 
 def open_feed(root: Path, role: str | None, followed: WatchedProject | None = None) -> ChangeFeed:
     """Return a new feed of the changes of the project at ``root``; arguments as of :func:`install`."""
-    is_shared = read_config(root).storage.type == "git"
+    is_shared = read_config(current_root(root)).storage.type == "git"
     return ChangeFeed(
-        root / "data" / "chats",
+        data_of(root) / "chats",
         lambda: Project.cached(root, role).chat_index(),
         lambda: "" if followed is None else followed.last.version,
         ServerFollower(lambda: Project.cached(root, role).chats) if is_shared else None,
@@ -64,7 +66,9 @@ def context() -> Context:
         BrokenConfigError: if ``covalt.yaml`` has errors.
     """
     if "context" not in g:
-        root, role = current_app.config["COVALT_ROOT"], current_app.config["COVALT_ROLE"]
+        # Once, so that one request sees one version of the project.
+        root = current_root(current_app.config["COVALT_ROOT"])
+        role = current_app.config["COVALT_ROLE"]
         # The project is opened when an operation needs it, so that pages of errors work while covalt.yaml
         # is broken.
         pages = request.host_url if has_request_context() else ""

@@ -22,7 +22,9 @@ from covalt_git.models.queued_call import (
 from covalt_git.names import ToolId, new_id
 from covalt_git.operations.calls import calls, script_calls
 from covalt_git.operations.context import Context
+from covalt_git.operations.project_updates import root_of_call
 from covalt_git.project import Project
+from covalt_git.system.node_folder import commit_of
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT, is_recorded
 from covalt_git.workspaces.registry import OneChat
 
@@ -114,6 +116,7 @@ def _described(context: Context, follower: Follower, **fields: Any) -> QueuedCal
         only_chat=None if only is None else tuple(only),
         can_ask=tuple(sorted(respondent.kinds)),
         pages=context.page(_PLACE),
+        project=commit_of(project.root),
         queued_at=time.time(),
         **fields,
     )
@@ -131,7 +134,8 @@ def perform(
 ) -> QueuedEnd:
     """Make a call of the queue, or decide it and make it, and return its end.
 
-    A call that an earlier worker began is not repeated, unless its tool is idempotent.  Access, rules and grants are
+    ``root`` is the folder of the worker.  A call that names a commit of the project runs that one, whatever commit the
+    worker is at.  A call that an earlier worker began is not repeated, unless its tool is idempotent.  Access, rules and grants are
     decided again, as those of this machine are now.
 
     Raises:
@@ -139,6 +143,7 @@ def perform(
     """
     principal = Principal(call.caller.id, call.caller.role, call.caller.protocol, call.caller.token)
     only = None if call.only_chat is None else OneChat(*call.only_chat)
+    root = root_of_call(root, call.project)
     project = replace(Project.cached(root, None), principal=principal, only_chat=only)
     pages = call.pages
 

@@ -46,6 +46,7 @@ from covalt_git.scripts.script_run import (
     scripted_calls,
 )
 from covalt_git.scripts.stored_script import StoredScript
+from covalt_git.system.node_folder import commit_of
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.registry import OneChat
 from covalt_git.workspaces.script_claim import ScriptBusyError
@@ -153,7 +154,9 @@ def _begin(
                 seed=secrets.randbits(53),
                 message_id=None if message_id is None else conversation.of_call(chat, message_id),
                 base=chat.head(),
-                toolset=ToolsetVersion(id=toolset.id, version="", digest=toolset.digest),
+                toolset=ToolsetVersion(
+                    id=toolset.id, version="", digest=toolset.digest, commit=commit_of(engine.root)
+                ),
                 names=tool_paths.named_in(engine.catalog, request.args),
             )
         )

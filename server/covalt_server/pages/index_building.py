@@ -14,6 +14,7 @@ from flask import current_app, g, make_response, request
 from covalt_git.errors import CovaltError
 from covalt_git.index import database
 from covalt_git.project import Project
+from covalt_git.system.node_folder import data_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,7 +75,7 @@ class _Builds:
             is_running = self._build is not None and self._build.thread.is_alive()
             if not is_running:
                 self._build = None
-                index = root / "data" / "index.db"
+                index = data_of(root) / "index.db"
                 # In a read-only project each request has an index in memory.
                 if database.is_writable(index) and not database.is_current(index):
                     self._build = IndexBuild(Project.cached(root, role))

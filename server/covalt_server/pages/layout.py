@@ -10,6 +10,7 @@ from flask import flash, g, redirect, request, url_for
 from markupsafe import Markup, escape
 
 from covalt_git.errors import CovaltError
+from covalt_git.system.node_folder import folder_text
 from covalt_git.text import display
 from covalt_server import request_context
 from covalt_server.render import call_lines, results
@@ -187,4 +188,8 @@ def _facts() -> dict[str, Any]:
         waiting = request_context.decidable_approvals()
     except CovaltError:
         return {"project_name": "", "role": None, "count": 0}
-    return {"project_name": project.root.name, "role": project.principal.role, "count": waiting}
+    return {
+        "project_name": folder_text(project.root),
+        "role": project.principal.role,
+        "count": waiting,
+    }
