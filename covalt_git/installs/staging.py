@@ -25,6 +25,7 @@ from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import RESERVED_TOOLSET_IDS, is_id, new_id
 from covalt_git.problems import codes
 from covalt_git.system import atomic_write
+from covalt_git.system.node_folder import check_changeable
 from covalt_git.toolsets.toolset import Toolset, read_toolset
 from covalt_git.toolsets.update_lock import STAGED
 
@@ -120,7 +121,9 @@ def staging(root: Path) -> Iterator[Path]:
 
     Raises:
         CovaltError: if the block raises an OSError.
+        FollowedProjectError: if the toolsets are those of a commit that a node follows.
     """
+    check_changeable(root)
     folder = root / "toolsets" / f"{STAGED}{new_id()}"
     try:
         yield folder

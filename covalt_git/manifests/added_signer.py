@@ -15,6 +15,7 @@ from covalt_git.json_values.difference import same
 from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.system import atomic_write
+from covalt_git.system.node_folder import check_changeable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,7 @@ def add_signer(root: Path, line: str, reason: str | None = None) -> None:
         BrokenConfigError: when ``covalt.yaml`` has errors.
         CovaltError: ``config_not_editable``, when it has to be edited by hand.
     """
+    check_changeable(root)
     read_config(root)
     file = root / CONFIG
     content = file.read_bytes()

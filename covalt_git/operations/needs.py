@@ -25,6 +25,7 @@ from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.grants.status import acting_grants, missing_grants
 from covalt_git.merging import branch_merge, resolving
 from covalt_git.models.calls import MAY_BE_SCRIPTS, main_argument
+from covalt_git.operations import project_updates
 from covalt_git.operations.calls.approvals import indexed_approvals
 from covalt_git.operations.chats.chats import ChatRow, indexed_chats, synced_chats
 from covalt_git.operations.chats.merges import waiting_conflicts
@@ -60,6 +61,7 @@ NeedKind = Literal[
     "source",
     "edits",
     "failed_call",
+    "project",
 ]
 
 MOST_CHATS = 8
@@ -131,6 +133,7 @@ def list_needs(context: Context, _: EmptyRequest) -> NeedList:
     needs = [
         *_approvals(context),
         *_conflicts(context, readable),
+        *_of_project(context),
         *_of_toolsets(context),
         *edits,
         *_failed_calls(context, readable),
@@ -199,6 +202,13 @@ def _unresolved(context: Context, chat: ChatStore) -> list[str]:
         return []
     with chat.scan_in_memory() as scan:
         return [conflict.path for conflict in waiting_conflicts(chat, scan)]
+
+
+def _of_project(context: Context) -> Iterator[UserNeed]:
+    """Yield why a node does not run the newest commit of its project."""
+    behind = project_updates.behind(context.root) if context.is_admin else None
+    if behind is not None:
+        yield UserNeed(kind="project", message=behind.why, command=behind.command)
 
 
 def _of_toolsets(context: Context) -> list[UserNeed]:

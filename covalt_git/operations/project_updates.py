@@ -50,15 +50,8 @@ _HINT = "git ls-remote URL, with the url of covalt.yaml"
 _MOST_NAMED = 3
 
 
-class Update(NamedTuple):
-    """The state of a node after an update, and whether it has moved to another commit."""
-
-    state: ProjectState
-    moved: bool
-
-
-def update(node: Path, *, again: bool = False) -> Update:
-    """Fetch the commit of the ref that a node follows, and move to it if it can be used.
+def update(node: Path, *, again: bool = False) -> ProjectState:
+    """Fetch the commit of the ref that a node follows, move to it if it can be used, and return the state.
 
     A commit that has errors is not checked a second time, except ``again``.
 
@@ -90,7 +83,7 @@ def update(node: Path, *, again: bool = False) -> Update:
             # From now on it may become unused.
             _touch(checkout(node, state.current))
         _remove_unused(node, moved)
-        return Update(moved, moved.current != state.current)
+        return moved
 
 
 def root_of_call(node: Path, commit: str | None) -> Path:
@@ -150,15 +143,28 @@ def update_after_trust(node: Path) -> None:
             update(node)
 
 
-def why_behind(root: Path) -> str | None:
-    """Return why a project of a node is not at the newest commit of its ref, as far as the node knows it."""
+class Behind(NamedTuple):
+    """Why a node does not run the newest commit of its project, and what its user can do."""
+
+    why: str
+    command: str
+
+
+def behind(root: Path) -> Behind | None:
+    """Return why a node is not at the newest commit of its ref, as far as it knows that; None if it is."""
     node = node_of(root)
     source = source_of(node)
     waiting = None if source is None else read_state(node, source).waiting
     if waiting is None:
         return None
     assert source is not None
-    return f"the commit {waiting.commit[:12]} of {source.ref} is not used: {waiting.why}"
+    why = f"the commit {waiting.commit[:12]} of {source.ref} is not used: {waiting.why}"
+    return Behind(
+        why,
+        "covalt-git trust"
+        if waiting.kind == "not_trusted"
+        else "covalt-git validate in a clone of the repository, then push a commit without errors",
+    )
 
 
 def _repository(node: Path, source: ProjectSource) -> ProjectRepository:
@@ -231,10 +237,7 @@ def _why_not(node: Path, commit: str, state: ProjectState, *, again: bool) -> Wa
     ]
     if not lacking:
         return None
-    error = NotTrustedError(lacking)
-    return WaitingCommit(
-        commit=commit, kind="not_trusted", why=f"{error.message} (hint: {error.hint})"
-    )
+    return WaitingCommit(commit=commit, kind="not_trusted", why=NotTrustedError(lacking).message)
 
 
 def _remove_unused(node: Path, state: ProjectState) -> None:

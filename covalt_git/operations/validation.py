@@ -17,6 +17,7 @@ from covalt_git.operations.context import Context
 from covalt_git.operations.registry import InvalidRequestError, Request, Result, operation
 from covalt_git.problems.baseline import ProblemKey, baseline_text, compare, read_baseline, update
 from covalt_git.system import atomic_write
+from covalt_git.system.node_folder import check_changeable
 from covalt_git.text import line_diff
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.project_files import read_project
@@ -178,6 +179,8 @@ def write_baseline(context: Context, request: WriteBaseline) -> BaselineWritten:
 def fix_files(context: Context, request: FixFiles) -> FilesFixed:
     """Rename misspelt keys in the files, and write the approvals of covalt.yaml as rules."""
     root, path_filter = context.root, _path_filter(context.root, request.paths)
+    if request.write:
+        check_changeable(root)
     reading = read_project(root, context.progress)
     problems = _problems(reading, path_filter)
     has_approvals = reading.config is not None and bool(reading.config.approvals)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.followed_project import current_root, source_of
-from covalt_git.operations.project_updates import update, why_behind
+from covalt_git.operations.project_updates import behind, update
 from covalt_git.system.metrics import Counter
+from covalt_git.system.node_folder import commit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,7 @@ class ProjectFollower:
         self._ended = False
         self._problem: str | None = None
         self._reported = ""
+        self._current: str | None = None
 
     @property
     def follows(self) -> bool:
@@ -52,8 +54,8 @@ class ProjectFollower:
             return
         if current_root(self._node) == self._node:
             update(self._node, again=True)
-        else:
-            self._update(again=True)
+        self._current = commit_of(current_root(self._node))
+        self._update(again=True)
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -104,21 +106,23 @@ class ProjectFollower:
     def _update(self, *, again: bool) -> None:
         """Update the node; report each new problem once."""
         try:
-            state, moved = update(self._node, again=again)
+            current = update(self._node, again=again).current
         except (CovaltError, OSError) as error:
             self._problem = error.message if isinstance(error, CovaltError) else str(error)
             self._report(self._problem, error.hint if isinstance(error, CovaltError) else "")
             return
         self._problem = None
-        facts = {"commit": state.current}
-        if moved:
+        # Also if another process of the node has moved it.
+        if current not in {None, self._current}:
             MOVES.add()
-            _LOG.info("new calls run the commit %s", state.current, extra={"facts": facts})
-        behind = why_behind(self._node)
-        if behind is None:
+            facts = {"commit": current}
+            _LOG.info("new calls run the commit %s of the project", current, extra={"facts": facts})
+        self._current = current
+        waits = behind(self._node)
+        if waits is None:
             self._reported = ""
         else:
-            self._report(behind, "")
+            self._report(*waits)
 
     def _report(self, problem: str, hint: str) -> None:
         # The ref is checked every few seconds, and one line of the log is enough.
@@ -129,7 +133,8 @@ class ProjectFollower:
     @property
     def detail(self) -> str | None:
         """Why the node may not be at the newest commit of its ref; None if it is."""
-        return why_behind(self._node) or self._problem
+        waits = behind(self._node)
+        return self._problem if waits is None else waits.why
 
     def gauges(self) -> list[Gauge]:
         """Return whether the node is behind, for metrics; none for a project of its own."""

@@ -23,6 +23,7 @@ from covalt_git.names import (
     is_id,
     suggest_id,
 )
+from covalt_git.system.node_folder import check_changeable
 from covalt_git.toolsets.new_project import SCHEMAS, copy_toolset, write_schemas
 from covalt_git.toolsets.project_files import declared_namespaces
 
@@ -50,7 +51,9 @@ def create_toolset(root: Path, toolset_id: str, *, template: Template, name: str
     Raises:
         BadNameError: when the id or the name is invalid; its hint has a valid, available id.
         ToolsetExistsError: when the id already exists; its hint has an available id.
+        FollowedProjectError: if the toolsets are those of a commit that a node follows.
     """
+    check_changeable(root)
     existing = _existing_ids(root)
     _check_available(toolset_id, existing)
     if len(name) > _MOST_NAME:

@@ -35,6 +35,7 @@ _BUTTONS: dict[NeedKind, str] = {
     "source": "Review",
     "edits": "Show changes",
     "failed_call": "Show the error",
+    "project": "Show the toolsets",
 }
 
 
@@ -105,6 +106,8 @@ def _page(need: UserNeed) -> str:
         case "source":
             anchor = f"source-{quote(need.namespace or '')}"
             return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor=anchor)
+        case "project":
+            return url_for("toolsets.toolset_list")
         case "broken_toolset":
             return _place(need)
         case "sign_in":
