@@ -11,6 +11,7 @@ import yaml
 from click import Command, Context, Group
 
 from covalt_git.cli import cli
+from covalt_git.manifests.followed_project import source_of
 from tests import nginx_git_server
 from tests.browser import missing
 from tests.workspaces.nodes import node, prepare
@@ -60,7 +61,7 @@ def test_each_node_has_a_folder_of_its_own_and_a_command_that_exists(name: str) 
     assert len(commands(script)) == 2
     for words in commands(script):
         parse(words)
-    assert f"{name}:/project" in service["volumes"]
+    assert f"{name}:/project/data" in service["volumes"]
     # It ends by itself before it is killed.
     drain = int(re.findall(r"--drain (\d+)", script)[0])
     assert int(service["stop_grace_period"].removesuffix("s")) > drain
@@ -78,8 +79,21 @@ def test_the_files_that_containers_are_built_from_exist() -> None:
             assert all((DEPLOY / build / name).is_file() for name in copied)
         for volume in service.get("volumes", ()):
             source = volume.partition(":")[0]
-            if source.startswith("./") and source != "./project":
+            if source.startswith("./"):
                 assert (DEPLOY / source).is_file()
+
+
+def test_the_covalt_yaml_of_the_nodes_is_valid(tmp_path: Path) -> None:
+    text = (DEPLOY / "node.yaml").read_text(encoding="utf-8")
+    (tmp_path / "covalt.yaml").write_text(text)
+    assert source_of(tmp_path) is not None
+    (tmp_path / "covalt.yaml").write_text(
+        text.replace("  # username", "  username").replace("  # pass", "  pass")
+    )
+    source = source_of(tmp_path)
+    assert source is not None
+    assert source.password_name == "PROJECT_TOKEN"
+    assert source.password_name in (DEPLOY / "compose.yaml").read_text()
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

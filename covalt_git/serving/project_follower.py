@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -75,8 +76,10 @@ class ProjectFollower:
 
     @contextmanager
     def _woken_by_sighup(self) -> Iterator[None]:
-        # Python sets signal handlers in the main thread only; tests run servers in others.
-        if threading.current_thread() is not threading.main_thread():
+        # A terminal sends SIGHUP when it is closed, and its server has to end then.  Python sets signal handlers in the main
+        # thread only; tests run servers in others.
+        is_main = threading.current_thread() is threading.main_thread()
+        if not is_main or (sys.stdin is not None and sys.stdin.isatty()):
             yield
             return
 
