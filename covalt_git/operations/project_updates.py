@@ -75,8 +75,7 @@ def update(node: Path, *, again: bool = False) -> ProjectState:
             waiting = _why_not(node, commit, state, again=again)
             moved = state.model_copy(update={"waiting": waiting})
             if waiting is None:
-                now = timestamps.now()
-                moved = moved.model_copy(update={"current": commit, "moved_at": now})
+                moved = moved.model_copy(update={"current": commit, "moved_at": timestamps.now()})
         if moved != state:
             write_state(node, moved)
         if moved.current != state.current and state.current is not None:

@@ -88,7 +88,10 @@ def monitoring(
     def ready(*, has_token: bool) -> Response:
         problems = readiness.problems()
         behind = project()
-        answer = {"ready": not problems, "not_ready": problems if has_token else [*problems]}
+        answer: dict[str, object] = {
+            "ready": not problems,
+            "not_ready": problems if has_token else [*problems],
+        }
         if behind is not None:
             answer["project"] = behind if has_token else "behind"
         return JSONResponse(answer, 503 if problems else 200, _HEADERS)

@@ -34,7 +34,7 @@ class ProjectFollower:
 
     def __init__(self, node: Path) -> None:
         self._node = node
-        self._look = threading.Event()
+        self._wake = threading.Event()
         self._ended = False
         self._problem: str | None = None
         self._reported = ""
@@ -71,7 +71,7 @@ class ProjectFollower:
                 yield
         finally:
             self._ended = True
-            self._look.set()
+            self._wake.set()
             thread.join(1)
 
     @contextmanager
@@ -84,7 +84,7 @@ class ProjectFollower:
             return
 
         def wake(_number: int, _frame: FrameType | None) -> None:
-            self._look.set()
+            self._wake.set()
 
         earlier = signal.signal(signal.SIGHUP, wake)
         try:
@@ -97,14 +97,14 @@ class ProjectFollower:
             source = None
             try:
                 source = source_of(self._node)
-                was_woken = self._look.wait(source.every_s if source else None)
-                self._look.clear()
+                was_woken = self._wake.wait(source.every_s if source else None)
+                self._wake.clear()
                 if not self._ended:
                     self._update(again=was_woken)
             except Exception:  # noqa: BLE001 - the next check must come
                 _LOG.exception("the project could not be updated")
                 if source is None:
-                    self._look.wait(1)
+                    self._wake.wait(1)
 
     def _update(self, *, again: bool) -> None:
         """Update the node; report each new problem once."""

@@ -132,7 +132,7 @@ def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> 
         "error": None,
         "output": "added hello\n",
         "sandbox": sandbox_levels.level(),
-        "toolset": {"id": "demo", "version": "2.0.0", "digest": toolset.digest},
+        "toolset": {"id": "demo", "version": "2.0.0", "digest": toolset.digest, "commit": None},
         "execution_id": None,
         "base": None,
         "asked": (),

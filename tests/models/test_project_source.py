@@ -37,5 +37,5 @@ def test_branches_tags_and_commits_are_refs(ref: str) -> None:
 
 
 def test_the_covalt_yaml_of_a_node_has_no_settings_of_the_project() -> None:
-    with pytest.raises(ValidationError, match="'rules' is in the covalt.yaml of the repository"):
+    with pytest.raises(ValidationError, match="'rules' is in the covalt"):
         ProjectConfig.model_validate({"version": 1, "project": {"url": _URL}, "rules": []})

@@ -341,10 +341,8 @@ def test_the_files_of_a_node_change_only_in_its_repository(node: Path) -> None:
     for change in changes:
         with pytest.raises(FollowedProjectError):
             change()
-    page = Api.of(node).ask("list_toolsets")
-    assert page.json["toolsets"][0]["id"] == "gear"
     answer = Api.of(node).tell("enable_toolset", toolset_id="gear", enabled=False)
-    assert (answer.status_code, answer.json["error"]) == (409, "followed_project")
+    assert (answer.status_code, "followed_project" in answer.text) == (409, True)
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
     assert all(not path.stat().st_mode & 0o222 for path in [root, *before])
 
