@@ -33,6 +33,10 @@ PREFIX = "refs/covalt/spent/"
 """Beginning of the refs of the notes on a git server."""
 
 _LETTERS = 64
+_SWEEP_S = 3600.0
+_MOST_SWEPT = 500
+_SWEPT: dict[Path, float] = {}
+"""When this process last looked for expired notes of other nodes, by the folders of their tokens."""
 
 
 class SpentTokenError(Exception):
@@ -123,6 +127,25 @@ class SpentTokens(NamedTuple):
                 if self.notes is not None:
                     self._remove_note(entry.name)
                 (self._folder / entry.name).unlink(missing_ok=True)
+
+        self._remove_of_dead_nodes()
+
+    def _remove_of_dead_nodes(self) -> None:
+        """Remove expired notes of nodes that have ended, and so do not remove them; once an hour in each process."""
+        if self.notes is None or time.monotonic() - _SWEPT.get(self._folder, -_SWEEP_S) < _SWEEP_S:
+            return
+        _SWEPT[self._folder] = time.monotonic()
+        with contextlib.suppress(CovaltError):  # another node removes them, or the next hour does
+            others = [name for name in self.notes.ids() if not (self._folder / name).exists()]
+            entries = self.notes.entries(others[:_MOST_SWEPT])
+            time_s = time.time() - self._clock_skew_s
+            expired = {
+                name: oid
+                for name, (oid, content) in entries.items()
+                if (fact := _parsed(content)) is not None and fact[1] < time_s
+            }
+            if expired:
+                self.notes.remove_all(expired)
 
     @property
     def _clock_skew_s(self) -> float:

@@ -16,7 +16,7 @@ from covalt_git.git_store.store import GitStore
 from covalt_git.workspaces.storage import REGISTRY, storage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.workspaces.storage import ChatRepository
@@ -50,7 +50,7 @@ class ServerNotes(NamedTuple):
         Raises:
             ServerError: if the server cannot be reached.
         """
-        return {name: content for name, (_, content) in self._read(names).items()}
+        return {name: content for name, (_, content) in self.entries(names).items()}
 
     def read(self, name: str) -> tuple[str, bytes] | None:
         """Return the object id and the content of a note; None if it does not exist.
@@ -58,9 +58,14 @@ class ServerNotes(NamedTuple):
         Raises:
             ServerError: if the server cannot be reached.
         """
-        return self._read([name]).get(name)
+        return self.entries([name]).get(name)
 
-    def _read(self, names: Collection[str]) -> dict[str, tuple[str, bytes]]:
+    def entries(self, names: Collection[str]) -> dict[str, tuple[str, bytes]]:
+        """Return the object ids and the contents of those notes that exist.
+
+        Raises:
+            ServerError: if the server cannot be reached.
+        """
         for number in range(_FETCHES):
             ids = {name: oid for name, oid in self.ids().items() if name in names}
             if not ids:
@@ -109,6 +114,17 @@ class ServerNotes(NamedTuple):
         """
         with _scratch() as store:
             return self._move(store, name, Move(oid, None))
+
+    def remove_all(self, ids: Mapping[str, str]) -> None:
+        """Remove notes that have these object ids, all of them or none.
+
+        Raises:
+            PushRefusedError: if one of them has moved, or the server refuses to delete refs.
+            ServerError: if the server cannot be reached.
+        """
+        with _scratch() as store:
+            moves = {self.prefix + name: Move(oid, None) for name, oid in ids.items()}
+            self.repository.push(store, moves)
 
     def _move(self, store: GitStore, name: str, move: Move) -> bool:
         ref = self.prefix + name

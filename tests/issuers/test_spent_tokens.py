@@ -70,3 +70,20 @@ def test_the_note_of_an_expired_token_is_removed(monkeypatch: pytest.MonkeyPatch
             token = AccessToken("i", "s", "r", "d", end + 900, f"after-{later}")
             spent.spend(token, "c1", f"after-{later}")
             assert (first in notes.ids()) == is_left
+
+
+def test_the_note_of_a_node_that_has_ended_is_removed_by_another_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with two_nodes() as nodes:
+        ended, other = (
+            SpentTokens(chats.folder.parent.parent, notes_of(chats.config, PREFIX))
+            for chats in nodes
+        )
+        assert other.notes is not None
+        end = int(time.time()) + 60
+        for number, ends in enumerate((end, end, end + 900)):
+            ended.spend(AccessToken("i", "s", "r", "d", ends, f"id-{number}"), "c1", "a")
+        monkeypatch.setattr(time, "time", lambda: end + SKEW_S + 40)
+        other.spend(AccessToken("i", "s", "r", "d", end + 900, "own"), "c1", "b")
+        assert len(other.notes.ids()) == 2
