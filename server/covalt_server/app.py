@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from flask import Flask, jsonify, request
 
+from covalt_git.catalog.current_config import current_config
 from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.manifests.followed_project import current_root
 from covalt_git.manifests.project_config import read_config
+from covalt_git.workspaces.server_notes import notes_of
 from covalt_server import request_context, static_files
 from covalt_server.api import errors, http, tool_registry
 from covalt_server.api.every_operation import OPERATIONS, api_document
@@ -43,7 +45,8 @@ from covalt_server.pages import (
     workspace,
 )
 from covalt_server.preview import files as preview_files
-from covalt_server.preview.keys import PreviewKeys
+from covalt_server.preview.keys import AnyPreviewKeys, PreviewKeys
+from covalt_server.preview.shared_keys import NOTES, SharedPreviewKeys
 from covalt_server.render import artifacts
 from covalt_server.security import Guard
 
@@ -119,17 +122,17 @@ def create_app(
     # request before any other function reads it; after_request functions in the reverse order, so sealed()
     # sees a 304.
     find_holder = (holders or TokenHolders(root)).find
-    keys = PreviewKeys()
-    app.config["COVALT_PREVIEWS"] = keys
     config = read_config(current_root(root))
-    guard = Guard(
-        token,
-        port,
-        config.server.allowed_hosts,
-        find_holder,
-        keys.opens,
-        is_shared=config.storage.type == "git",
-    )
+    is_shared = config.storage.type == "git"
+    guard = Guard(token, port, config.server.allowed_hosts, find_holder, is_shared=is_shared)
+    keys: AnyPreviewKeys = PreviewKeys()
+    if is_shared:
+        keys = SharedPreviewKeys(
+            guard.preview_secret,
+            lambda: notes_of(current_config(current_root(root)).workspace, NOTES),
+        )
+    app.config["COVALT_PREVIEWS"] = keys
+    guard = guard._replace(is_preview=keys.opens)
     guard.install(app)
     app.add_url_rule("/sign-out", "sign_out", guard.sign_out, methods=["POST"])
     request_context.install(app, root, role, followed)

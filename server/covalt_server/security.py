@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from covalt_git.models.access_token import AccessToken
-    from covalt_server.preview.keys import PreviewKeys
+    from covalt_server.preview.keys import AnyPreviewKeys
 
     RequestHeaders: TypeAlias = Headers | Mapping[str, str]
     Agent = TypeVar("Agent")
@@ -41,7 +41,7 @@ API_PATHS = ("/api/", "/v1/")
 PREVIEW = "preview_files.file"
 """Endpoint of the files of previews."""
 
-_PREVIEW_KEY = re.compile(r"(?<=preview/)/*[0-9a-f]{32}")
+_PREVIEW_KEY = re.compile(r"(?<=preview/)/*[0-9a-f]{32,}")
 
 SESSION_ID = "id"
 """Name of the session's id in the session cookie."""
@@ -136,6 +136,11 @@ class Guard(NamedTuple):
     def session_key(self) -> bytes:
         """The key that signs the cookie of a session: of this process, or the same for all nodes with the token."""
         return self._derived("session") if self.is_shared else secrets.token_bytes()
+
+    @property
+    def preview_secret(self) -> bytes:
+        """The key that signs keys of previews, which all nodes with the token have."""
+        return self._derived("preview")
 
     def _derived(self, purpose: str) -> bytes:
         return hmac.digest(self.token.encode(), f"covalt-git {purpose}".encode(), "sha256")
@@ -265,7 +270,7 @@ class Guard(NamedTuple):
 def _end_session() -> None:
     # Without a session, this would end the keys of all clients that have none, whose id is "".
     if SESSION_ID in session:
-        keys: PreviewKeys = current_app.config["COVALT_PREVIEWS"]
+        keys: AnyPreviewKeys = current_app.config["COVALT_PREVIEWS"]
         keys.end(session[SESSION_ID])
     session.clear()
 

@@ -1,5 +1,6 @@
 """Two machines with one project, whose chats are on a git server."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.trust import NotTrustedError, trust_folder
 from covalt_git.workspaces import lease_holder
-from tests.api_client import configure, make_project
+from covalt_server.preview import shared_keys
+from tests.api_client import HOME, TOKEN, Api, configure, make_project
 from tests.git_http_backend import http_backend
 from tests.operations_client import Operations
 from tests.workspaces.nodes import LATER, on_files, taken
@@ -157,3 +159,24 @@ def test_nothing_is_sent_to_a_server_that_the_user_has_not_trusted(
     with pytest.raises(NotTrustedError, match="store the chats on"):
         Project.open(nodes[0]).chats.new("c9")
     assert not (tmp_path / "server" / "c9.git").exists()
+
+
+def test_a_preview_of_one_node_opens_on_another_until_its_user_signs_out(
+    nodes: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_keys, "FRESH_S", -1.0)
+    first, second = (Api.of(root).client() for root in nodes)
+    Operations(nodes[0])("create_chat", chat_id="c1")
+    Operations(nodes[0]).commit("c1", **{"index.html": "<h1>Start</h1>"})
+    first.get(f"/?token={TOKEN}", base_url=HOME)
+    page = first.get("/chats/c1/preview/index.html", base_url=HOME).text
+    found = re.search(r'src="(/preview/[0-9a-f]+/index.html)"', page)
+    assert found is not None
+
+    def status_on_the_other_node() -> int:
+        headers = {"Sec-Fetch-Dest": "iframe"}
+        return second.get(found[1], base_url=HOME, headers=headers).status_code
+
+    assert status_on_the_other_node() == 200
+    assert first.post("/sign-out", base_url=HOME, headers={"Origin": HOME}).status_code == 303
+    assert status_on_the_other_node() in {401, 404}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from covalt_git.index.history import HistoryRow
     from covalt_git.workspaces.chat import ChatStore
-    from covalt_server.preview.keys import PreviewKeys
+    from covalt_server.preview.keys import AnyPreviewKeys
 
 pages = Blueprint("preview", __name__)
 
@@ -231,7 +231,7 @@ def _entry_mode(chat: ChatStore, manifest_id: str, path: str) -> int | None:
 
 def _url(chat_id: str, manifest_id: str, path: str) -> str:
     """Return the URL of a file in a preview of its commit, for the session of the request."""
-    keys: PreviewKeys = current_app.config["COVALT_PREVIEWS"]
+    keys: AnyPreviewKeys = current_app.config["COVALT_PREVIEWS"]
     key = keys.key(PreviewedCommit(session.get(SESSION_ID, ""), chat_id, manifest_id))
     return url_for("preview_files.file", key=key, path=path)
 

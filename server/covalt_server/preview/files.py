@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from covalt_git.workspaces.chat import ChatStore
-    from covalt_server.preview.keys import PreviewedCommit, PreviewKeys
+    from covalt_server.preview.keys import AnyPreviewKeys, PreviewedCommit
 
 pages = Blueprint("preview_files", __name__)
 
@@ -130,7 +130,7 @@ def preview_headers(site: str, key: str) -> dict[str, str]:
 @pages.get(f"{PATH}<key>/<path:path>")
 def file(key: str, path: str) -> Response:
     """Answer with a file of the commit of a key, with the index of a folder, or with a list of its files."""
-    keys: PreviewKeys = current_app.config["COVALT_PREVIEWS"]
+    keys: AnyPreviewKeys = current_app.config["COVALT_PREVIEWS"]
     commit = keys.find(key)
     if commit is None:
         raise CovaltError(

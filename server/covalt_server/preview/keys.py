@@ -1,7 +1,8 @@
 """Keys of previews: each opens the files of one commit, for one session of a browser.
 
 The frame of a preview has no origin, so its requests have neither the cookie nor the origin of our pages.  A key in
-their path takes the place of both.  Keys are in the memory of the server's process only, and in no log.
+their path takes the place of both.  Keys are in the memory of the server's process only, and in no log.  Nodes of a project with a
+git server have :mod:`.shared_keys` instead.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,22 @@ class PreviewedCommit(NamedTuple):
     session: str
     chat_id: str
     manifest_id: str
+
+
+class AnyPreviewKeys(Protocol):
+    """The keys of one server, or of all nodes of a project (:mod:`.shared_keys`)."""
+
+    def key(self, commit: PreviewedCommit) -> str:
+        """Return the key of a commit for a session."""
+
+    def find(self, key: str) -> PreviewedCommit | None:
+        """Return the commit of a key; None if the key does not exist or has ended."""
+
+    def opens(self, key: str) -> bool:
+        """Return whether a key exists."""
+
+    def end(self, session: str) -> None:
+        """End the keys of a session."""
 
 
 class PreviewKeys:
