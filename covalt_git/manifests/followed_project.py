@@ -28,7 +28,7 @@ class NoProjectCommitError(CovaltError):
     http_status = 503
 
     def __init__(self, node: Path, source: ProjectSource) -> None:
-        waiting = read_state(node, source).waiting
+        waiting = project_state(node, source).waiting
         if waiting is None:
             message = f"this node has not fetched its project from {source.url} yet"
             hint = "covalt-git trust, then covalt-git serve or covalt-git worker"
@@ -58,11 +58,11 @@ def current_root(root: Path) -> Path:
         source = source_of(root)
     except BrokenConfigError:
         return root
-    state = None if source is None else read_state(root, source)
+    state = None if source is None else project_state(root, source)
     return root if state is None or state.current is None else checkout(root, state.current)
 
 
-def read_state(node: Path, source: ProjectSource) -> ProjectState:
+def project_state(node: Path, source: ProjectSource) -> ProjectState:
     """Return the state of a node; without commits, if it has none of this source."""
     with suppress(OSError, ValidationError):  # missing, or of another version
         state = ProjectState.model_validate_json((node / _STATE).read_bytes())
@@ -71,7 +71,7 @@ def read_state(node: Path, source: ProjectSource) -> ProjectState:
     return ProjectState(url=source.url, ref=source.ref)
 
 
-def write_state(node: Path, state: ProjectState) -> None:
+def write_project_state(node: Path, state: ProjectState) -> None:
     """Write the state of a node, whose lock the caller has."""
     text = state.model_dump_json(exclude_none=True)
     atomic_write.replace(node / _STATE, f"{text}\n", private=True)

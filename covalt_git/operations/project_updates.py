@@ -24,9 +24,9 @@ from covalt_git.git_store.project_repository import (
 from covalt_git.git_store.server_repository import ServerRepository
 from covalt_git.manifests.followed_project import (
     current_root,
-    read_state,
+    project_state,
     source_of,
-    write_state,
+    write_project_state,
 )
 from covalt_git.manifests.project_config import unchanged_config
 from covalt_git.models.project_source import WaitingCommit
@@ -66,7 +66,7 @@ def update(node: Path, *, again: bool = False) -> ProjectState:
     assert source is not None
     repository = _repository(node, source)
     with _locked(node):
-        state = read_state(node, source)
+        state = project_state(node, source)
         commit = repository.tip(source.ref)
         _check_out(repository, node, source, commit)
         if commit == state.current:
@@ -77,7 +77,7 @@ def update(node: Path, *, again: bool = False) -> ProjectState:
             if waiting is None:
                 moved = moved.model_copy(update={"current": commit, "moved_at": timestamps.now()})
         if moved != state:
-            write_state(node, moved)
+            write_project_state(node, moved)
         if moved.current != state.current and state.current is not None:
             # From now on it may become unused.
             _touch(checkout(node, state.current))
@@ -129,7 +129,7 @@ def reviewed_root(root: Path) -> Path:
             update(node)
         except NotTrustedError:
             return node  # its covalt.yaml has the repository, which is reviewed first
-    waiting = read_state(node, source).waiting
+    waiting = project_state(node, source).waiting
     if waiting is not None and checkout(node, waiting.commit).is_dir():
         return checkout(node, waiting.commit)
     return current_root(node)
@@ -153,7 +153,7 @@ def behind(root: Path) -> Behind | None:
     """Return why a node is not at the newest commit of its ref, as far as it knows that; None if it is."""
     node = node_of(root)
     source = source_of(node)
-    waiting = None if source is None else read_state(node, source).waiting
+    waiting = None if source is None else project_state(node, source).waiting
     if waiting is None:
         return None
     assert source is not None

@@ -2,9 +2,12 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
+from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.server_notes import notes_of
 from covalt_server.preview.keys import IDLE_S, PreviewedCommit
 from covalt_server.preview.shared_keys import FRESH_S, NOTES, SharedPreviewKeys
@@ -24,13 +27,13 @@ class Clock:
 class Nodes:
     """Two nodes with one token, and a clock."""
 
-    def __init__(self, *configs: object) -> None:
+    chats: Chats
+
+    def __init__(self, *configs: WorkspaceConfig) -> None:
         self.clock = Clock()
-        self.secret = Guard("the-token-of-this-test", 1, is_shared=True).preview_secret
+        secret = Guard("the-token-of-this-test", 1, is_shared=True).preview_secret
         self.a, self.b = (
-            SharedPreviewKeys(
-                self.secret, lambda config=config: notes_of(config, NOTES), self.clock
-            )  # type: ignore[misc]
+            SharedPreviewKeys(secret, partial(notes_of, config, NOTES), self.clock)
             for config in configs
         )
 
@@ -38,7 +41,9 @@ class Nodes:
 @pytest.fixture
 def nodes() -> Iterator[Nodes]:
     with two_nodes() as (a, b):
-        yield Nodes(a.config, b.config)
+        pair = Nodes(a.config, b.config)
+        pair.chats = a
+        yield pair
 
 
 def test_a_key_of_one_node_opens_its_commit_on_another(nodes: Nodes) -> None:
@@ -75,9 +80,8 @@ def test_a_key_ends_by_itself_and_with_its_session_on_all_nodes(
     assert not nodes.b.opens(other)
     # The note of the session that ended is removed with the next one.
     nodes.b.end("later")
-    notes = nodes.b._notes()
-    assert notes is not None
-    assert len(notes.ids()) == 1
+    listed = server_git(nodes.chats, "covalt.registry", "for-each-ref", NOTES)
+    assert len(listed.splitlines()) == 1
 
 
 def test_a_node_that_cannot_know_whether_a_session_has_ended_shows_no_preview() -> None:
