@@ -19,7 +19,6 @@ from covalt_git.git_store.project_repository import (
     MOST_PACK_BYTES,
     BadProjectCommitError,
     ProjectRepository,
-    ProjectUnavailableError,
 )
 from covalt_git.git_store.server_repository import ServerRepository
 from covalt_git.manifests.followed_project import (
@@ -136,9 +135,9 @@ def reviewed_root(root: Path) -> Path:
 
 
 def update_after_trust(node: Path) -> None:
-    """Move a node to the commit that has waited for trust; a server that does not answer is not an error."""
+    """Move a node to the commit that has waited for trust; if that fails, the trust is stored all the same."""
     if source_of(node) is not None:
-        with suppress(NotTrustedError, ProjectUnavailableError):
+        with suppress(CovaltError):
             update(node)
 
 
