@@ -15,6 +15,7 @@ from covalt_git.credentials.values import Mask, SecretsFileError, SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.machine_folders import check_no_link
 from covalt_git.system import atomic_write
+from covalt_git.system.node_folder import data_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +62,7 @@ def _mask() -> Mask:
 
 
 def _file(root: Path, source: ToolSource) -> Path:
-    return root / "data" / "listings" / f"{source.namespace}.json"
+    return data_of(root) / "listings" / f"{source.namespace}.json"
 
 
 def _source(source: ToolSource) -> dict[str, str]:
