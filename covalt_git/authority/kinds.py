@@ -439,6 +439,14 @@ KINDS: dict[str, Kind] = {
         "sends {value} to the git server of the chats",
         "sends no password to the git server of the chats",
     ),
+    # Neither direction is harmless: all tools, rules and grants are those of the repository, or no longer are.
+    "follows": Kind(
+        "runs the project of {value}", "runs the project of its own folder", unclear=True
+    ),
+    "sends_to_project": Kind(
+        "sends {value} to the git server of the project",
+        "sends no password to the git server of the project",
+    ),
     "ignored": Kind("does not commit {item}", "commits {item}"),
     "max_file_mb": Kind("stores files of up to {value} MiB", "", judge=_larger),
 }

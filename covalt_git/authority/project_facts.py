@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from covalt_git.authority.facts import Place
     from covalt_git.manifests.reading import Reading
     from covalt_git.models.project_config import Issuer, ProjectConfig, RoleConfig
+    from covalt_git.models.project_source import ProjectSource
     from covalt_git.models.storage_config import StorageConfig
 
 PROJECT = "the project"
@@ -72,6 +73,8 @@ def project_facts(
     if config.audit.sign_key is not None:
         yield Fact(PROJECT, "sign_key", "", config.audit.sign_key, at("audit", "sign_key"))
     yield from _storage_facts(config.storage, at)
+    if config.project is not None:
+        yield from _source_facts(config.project, at)
     for position, name in enumerate(config.workspace.ignore):
         yield Fact(PROJECT, "ignored", name, None, at("workspace", "ignore", position))
     size = config.workspace.max_file_mb
@@ -89,6 +92,15 @@ def _storage_facts(storage: StorageConfig, at: Callable[..., Place]) -> Iterator
     if storage.password is not None:
         secret = f"{storage.password} of {storage.username}"
         yield Fact(PROJECT, "sends_to_storage", "", secret, at("storage", "password"))
+
+
+def _source_facts(source: ProjectSource, at: Callable[..., Place]) -> Iterator[Fact]:
+    """Yield the facts about the repository whose commits a node runs."""
+    repository = f"{source.url} at {source.ref}"
+    yield Fact(PROJECT, "follows", "", repository, at("project", "url"))
+    if source.password is not None:
+        secret = f"{source.password} of {source.username}"
+        yield Fact(PROJECT, "sends_to_project", "", secret, at("project", "password"))
 
 
 def _roles(issuer: Issuer) -> str | None:

@@ -119,3 +119,25 @@ def test_the_grants_that_only_http_tools_keep_are_one_line(tmp_path: Path) -> No
     grants = f"guest may reach *.example.com, reach guest.example.org, {secret}"
     assert message == f"{grants}: only its HTTP tools ask (was all its tools)"
     assert not found.grown
+
+
+EVIL = "https://git.evil.example/p.git"
+
+
+def test_a_node_that_follows_another_repository_may_do_more(tmp_path: Path) -> None:
+    def node(name: str, host: str, *, password: bool) -> ProjectSnapshot:
+        login = ', username: bot, password: "${GIT_TOKEN}"' if password else ""
+        project = f'version: 1\nproject: {{url: "https://{host}/p.git"{login}}}\n'
+        return snapshot_of(tmp_path / name, {"covalt.yaml": project})
+
+    changes = compare(
+        node("a", "git.example.com", password=False), node("b", "git.evil.example", password=True)
+    )
+
+    assert [(change.verdict, change.message) for change in changes.changes] == [
+        (
+            "widening",
+            f"the project runs the project of {EVIL} at main (was https://git.example.com/p.git at main)",
+        ),
+        ("widening", "the project sends ${GIT_TOKEN} of bot to the git server of the project"),
+    ]
