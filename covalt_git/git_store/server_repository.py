@@ -38,6 +38,7 @@ _OPTIONS = (
 _BRANCHES = "refs/heads/"
 _PREFIXES = (_BRANCHES, "refs/covalt/")
 _REJECTED = re.compile(r"^!\t[^\t]*:([^\t]+)\t(.*)$", re.MULTILINE)
+_GONE = "couldn't find remote ref"
 _NO_TREE = {
     "sha1": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     "sha256": "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
@@ -61,6 +62,10 @@ class ServerError(CovaltError):
 
     code = "storage_unavailable"
     http_status = 503
+
+
+class RefGoneError(ServerError):
+    """A ref does not exist any more that the server listed a moment ago."""
 
 
 class PushRefusedError(CovaltError):
@@ -143,7 +148,8 @@ class ServerRepository:
         """Fetch the objects of refs into a store; no ref of the store moves.
 
         Raises:
-            ServerError: if a ref does not exist any more, or the server cannot be reached.
+            RefGoneError: if a ref does not exist any more.
+            ServerError: if the server cannot be reached.
         """
         names = "".join(f"{ref}\n" for ref in refs)
         if names:
@@ -243,7 +249,8 @@ class ServerRepository:
         why = _last_line(outcome.stderr)
         if self.password:
             why = why.replace(self.password, "***")
-        raise ServerError(f"git {command} of {self.url} failed: {why}", hint=self.hint)
+        kind = RefGoneError if _GONE in why else ServerError
+        raise kind(f"git {command} of {self.url} failed: {why}", hint=self.hint)
 
     def _environment(self) -> dict[str, str]:
         # Without the variables of a git that started us, such as GIT_DIR in a hook; git would use them.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from covalt_git.git_store.objects import BrokenStoreError
+from covalt_git.git_store.server_repository import RefGoneError
 from covalt_git.models.base import One, StrictModel
 from covalt_git.models.calls import PendingCall
 from covalt_git.system import atomic_write
@@ -88,7 +89,11 @@ def lease_of(store: GitStore, refs: Mapping[str, str]) -> Lease | None:
 def fetch(repository: ChatRepository, store: GitStore, refs: Mapping[str, str]) -> bool:
     """Fetch the objects of a server's refs; return False if a ref moved meanwhile, so that an object is missing."""
     missing = [ref for ref, oid in refs.items() if not store.has(oid)]
-    repository.fetch(store, missing)
+    # Each call of another node removes a ref: that of the running call.
+    try:
+        repository.fetch(store, missing)
+    except RefGoneError:
+        return False
     return all(store.has(refs[ref]) for ref in missing)
 
 

@@ -43,6 +43,7 @@ PATIENCE_S = 600.0
 REPEATS = 2
 """How often work is performed under an assumed lease, before it takes the lease first."""
 
+_FETCHES = 5
 COPY_READS = Counter(
     "copy_reads_total",
     "Chats that were opened: hit, if the copy of this node was up to date with the git server.",
@@ -172,12 +173,18 @@ def follow_server(chat: ChatStore) -> None:
         return
     # If a process of this node is writing, it has the lease, and the copy is as new as the server.
     with (
-        contextlib.suppress(ChatBusyError, _UncleanError),
+        contextlib.suppress(ChatBusyError, _MovesError, _UncleanError),
         held(chat.folder, chat.id, timeout_s=0, waiting=None) as handover,
     ):
         writer = Writer(chat, LOCAL_USER)
         recover_folder(writer, unclean=handover.unclean)
-        if node_copy.fetch(repository, chat.store, refs):
+        for _ in range(_FETCHES):
+            if node_copy.fetch(repository, chat.store, refs):
+                break
+            refs = repository.refs()
+        else:
+            raise _MovesError
+        if ABOUT in refs:
             about = read_stored(chat.store, refs[ABOUT], AboutChat)
             if about.created_at != chat.card().created_at:
                 raise ChatGoneError(chat.id)  # and another chat has its id
@@ -190,6 +197,10 @@ def follow_server(chat: ChatStore) -> None:
 
 class _UncleanError(Exception):
     """The last writer left work that only a writer can complete."""
+
+
+class _MovesError(Exception):
+    """Another node moves refs all the time, so the copy stays as old as it is."""
 
 
 class CopyError(BrokenStoreError):

@@ -8,9 +8,9 @@ import pytest
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import BrokenStoreError
-from covalt_git.git_store.server_repository import PushRefusedError, ServerError
+from covalt_git.git_store.server_repository import PushRefusedError, ServerError, ServerRepository
 from covalt_git.workspaces import branches, migration, node_copy, server_check
-from covalt_git.workspaces.lease import SKEW_S
+from covalt_git.workspaces.lease import RUNNING, SKEW_S
 from covalt_git.workspaces.lock import ChatBusyError, LeaseLostError
 from covalt_git.workspaces.registry import ChatExistsError, Chats
 from covalt_git.workspaces.server_storage import ServerStorage
@@ -29,7 +29,7 @@ from tests.workspaces.nodes import (
     taken,
     two_nodes,
 )
-from tests.workspaces.stores import fsck, pending_call, run_git, upload
+from tests.workspaces.stores import fsck, git, pending_call, run_git, upload
 from tests.wsgi_server import listening
 
 
@@ -55,6 +55,31 @@ def test_what_one_node_writes_another_reads_and_continues(nodes: tuple[Chats, Ch
         assert (chat.workspace / "y.txt").read_bytes() == b"2"
         assert fsck(chat) == ""
     assert server_git(a, "c1", "fsck", "--strict", "--no-dangling") == ""
+
+
+def test_a_reader_follows_although_a_ref_is_removed_before_it_is_fetched(
+    nodes: tuple[Chats, Chats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = nodes
+    a.new("c1").close()
+    b.open("c1").close()
+    with a.open("c1") as chat:
+        upload(chat, "x.txt", b"1")
+    listed = ServerRepository.refs
+
+    def call_that_ends(repository: ServerRepository) -> dict[str, str]:
+        store = Path(repository.url.removeprefix("file://"))
+        running = git(store, "hash-object", "-w", "--stdin", given=b"a call that runs").strip()
+        git(store, "update-ref", RUNNING, running)
+        refs = listed(repository)
+        git(store, "update-ref", "-d", RUNNING)
+        monkeypatch.setattr(ServerRepository, "refs", listed)
+        return refs
+
+    # The running call of another node ends between the list of refs and the fetch of this node.
+    monkeypatch.setattr(ServerRepository, "refs", call_that_ends)
+    with b.open("c1") as chat:
+        assert list(chat.files(chat.head())) == ["x.txt"]
 
 
 def test_a_node_waits_while_another_has_the_lease_and_readers_do_not(
