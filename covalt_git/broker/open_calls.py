@@ -36,6 +36,9 @@ MOST_EVENTS = 4096
 MOST_TAKES = 5
 """Number of workers that may die with a call before its tool starts; then the call is refused."""
 
+WORKERS_DIED = "workers_died"
+"""Code of the error that refuses such a call."""
+
 _LOST_S = 10.0
 """Time after which a call is sent again if it is in no queue and no worker has it, in seconds."""
 
@@ -44,6 +47,18 @@ CONTROL = "control"
 
 WAITS = -1
 """Result of :meth:`OpenCalls.take` for a call that waits for another call of its chat."""
+
+_ADD = """
+if redis.call('HGET', KEYS[1], 'refused') then
+  redis.call('DEL', KEYS[1], KEYS[4])
+end
+if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+redis.call('HSET', KEYS[1], 'call', ARGV[1], 'state', 'queued', 'since', ARGV[3])
+redis.call('SADD', KEYS[2], ARGV[2])
+redis.call('SET', KEYS[3], ARGV[2])
+return 1
+"""
+"""Enter a call that is new, or was refused when it was requested the last time."""
 
 _TAKE = """
 local function has_worker(name)
@@ -109,6 +124,7 @@ class OpenCalls:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self._add = broker.client.register_script(_ADD)
         self._take = broker.client.register_script(_TAKE)
         self._next = broker.client.register_script(_NEXT)
         self._again = broker.client.register_script(_AGAIN)
@@ -116,20 +132,19 @@ class OpenCalls:
     def add(self, call: QueuedCall) -> bool:
         """Enter a call; return False if the queue has it already.
 
+        A call that was refused, for example while the git server did not answer, has no record, and is entered again.
+
         Raises:
             BrokerError: if Redis cannot be reached.
         """
-        name = self._name(call.key)
-        with self.broker.requests() as client:
-            if not client.hsetnx(name, "call", call.model_dump_json()):
-                return False
-            with client.pipeline() as pipe:
-                pipe.hset(name, "state", "queued")
-                pipe.hset(name, "since", _now())
-                pipe.sadd(self.broker.key("open"), call.key)
-                pipe.set(self._alias(call.call_id), call.key)
-                pipe.execute()
-        return True
+        keys = [
+            self._name(call.key),
+            self.broker.key("open"),
+            self._alias(call.call_id),
+            self._events(call.key),
+        ]
+        with self.broker.requests():
+            return bool(self._add(keys=keys, args=[call.model_dump_json(), call.key, _now()]))
 
     def take(self, call: QueuedCall, worker: str) -> int:
         """Take a call for a worker; return how many workers have taken it.
@@ -162,6 +177,9 @@ class OpenCalls:
             pipe.hset(name, "call", call.model_dump_json())
             pipe.hset(name, "end", text)
             pipe.hset(name, "state", "ended")
+            # Not one that ends each worker that takes it.
+            if end.error is not None and end.error.code != WORKERS_DIED:
+                pipe.hset(name, "refused", "yes")
             pipe.srem(self.broker.key("open"), call.key)
             pipe.xadd(self._events(call.key), {"e": json.dumps(["end"])})
             for key in (name, self._events(call.key), self._alias(call.call_id)):
@@ -347,9 +365,6 @@ class OpenCalls:
                 else:
                     # A long queue is no loss. An empty one has lost a call that no worker has taken.
                     is_lost = age_s > _LOST_S and not client.llen(self.queue(call.tag))
-                # A process that died while it entered the call has left no state.
-                if "state" not in fields and client.hsetnx(name, "state", "queued"):
-                    client.hset(name, "since", since := _now())
                 if is_lost and self._again(keys=[name], args=[state, since, _now()]):
                     yield Described(call, "queued", None, int(fields.get("takes", 0)))
 

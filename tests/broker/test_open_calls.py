@@ -7,8 +7,10 @@ from covalt_git.broker import open_calls as module
 from covalt_git.broker.call_queue import CallQueue
 from covalt_git.broker.connection import Broker
 from covalt_git.broker.open_calls import WAITS, OpenCalls
+from covalt_git.errors import CovaltError
 from covalt_git.models.queued_call import Caller, QueuedCall, QueuedDecision, QueuedEnd
 from covalt_git.names import new_id
+from covalt_git.operations.calls.queued_calls import refused
 from tests.redis_server import RedisServer
 
 
@@ -55,6 +57,34 @@ def test_one_of_the_workers_that_receive_a_call_makes_it(calls: OpenCalls) -> No
     assert (described.call, described.state, described.takes) == (call, "ended", 1)
     assert described.end == QueuedEnd(manifest_id="1" * 40)
     assert calls.number_open() == 0
+
+
+def refusal(code: str) -> QueuedEnd:
+    error = CovaltError("no", code=code, http_status=503)
+    return refused(error)
+
+
+def test_a_call_that_was_refused_is_made_when_it_is_requested_again(calls: OpenCalls) -> None:
+    call, poisonous = queued(), queued()
+    calls.report_worker("a", {})
+    for its, code in ((call, "storage_unavailable"), (poisonous, "workers_died")):
+        assert calls.add(its)
+        assert calls.take(its, "a") == 1
+        calls.end(its, refusal(code))
+        assert calls.take(its, "a") == 0  # a message that comes twice
+    # Without a record in the chat, a stored refusal would be the answer for ten minutes.
+    assert calls.add(call)
+    assert not calls.add(call)
+    described = calls.find(call.call_id)
+    assert described is not None
+    assert (described.state, described.end) == ("queued", None)
+    assert calls.events(call.key, "0", 0.01) == []
+    assert calls.number_open() == 1
+    assert calls.take(call, "a") == 1
+    calls.end(call, QueuedEnd(manifest_id="1" * 40))
+    assert not calls.add(call)
+    # It would end five more workers.
+    assert not calls.add(poisonous)
 
 
 def test_a_call_waits_for_another_call_of_its_chat_and_occupies_no_worker(
