@@ -33,6 +33,7 @@ READ_S = 5.0
 
 _LOG = logging.getLogger(__name__)
 _SCHEMES = ("redis", "rediss")
+_OF_RABBITMQ = ("amqp", "amqps", "pyamqp")
 _RETRY_S = 0.5
 
 
@@ -72,6 +73,11 @@ def check_url(url: str) -> None:
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         raise BrokerUrlError("the URL of the queue is invalid", hint=hint) from None
+    if parts.scheme in _OF_RABBITMQ:
+        raise BrokerUrlError(
+            "the queue must be in Redis: RabbitMQ has messages, but cannot store the state of calls",
+            hint=hint,
+        )
     if parts.scheme not in _SCHEMES or not host:
         raise BrokerUrlError(
             "the URL of the queue must begin with redis:// or rediss://", hint=hint
