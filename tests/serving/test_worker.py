@@ -319,6 +319,8 @@ class Killed:
     repeated: Any
     repeated_id: str
     made: Any
+    requested_again: Any
+    """The answer to the same request as that of ``repeated``, afterwards."""
 
 
 @pytest.fixture(scope="module")
@@ -349,8 +351,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory, redis: RedisServer) -> Kill
             (Operations(root).workspace(chat_id) / "go").touch()
         other = WorkerProcess(root, redis.url)
         answers = [call.end() for call in calls]
+        again = make("c2", Follower())
         other.stop()
-    return Killed(server, answers[0], answers[1], call_id, answers[2])
+    return Killed(server, answers[0], answers[1], call_id, answers[2], again)
 
 
 def test_a_call_whose_worker_dies_after_it_began_is_recorded_and_not_repeated(
@@ -367,6 +370,11 @@ def test_a_call_of_an_idempotent_tool_is_repeated_under_an_id_of_its_own(killed:
     operate = Operations(killed.server.root)
     first = operate("get_call", chat_id="c2", call_id=killed.repeated_id)
     assert first["error_detail"]["code"] == "interrupted"
+
+
+def test_a_request_for_a_repeated_call_gets_the_same_answer_again(killed: Killed) -> None:
+    again, answer = killed.requested_again, killed.repeated
+    assert (again.id, again.status, again.result) == (answer.id, answer.status, answer.result)
 
 
 def test_a_call_whose_worker_dies_before_it_began_is_made_by_another(killed: Killed) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from covalt_git.access import Principal
 from covalt_git.calls.approvals import ApprovalRenewedError
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.preconditions import is_read_only
+from covalt_git.errors import CovaltError
 from covalt_git.models.queued_call import (
     Caller,
     QueuedAllowance,
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.calls.running import Follower
     from covalt_git.catalog.catalog import Found
-    from covalt_git.errors import CovaltError
     from covalt_git.models.calls import Approval
     from covalt_git.workspaces.chat import ChatStore
 
@@ -61,7 +62,7 @@ def prepare_call(
     engine = context.engine()
     # Before the check, and in all chats: a call that was made does not run again, whatever is allowed now.
     repeated = engine.earlier_outcome(chat, request)
-    if repeated is not None:
+    if repeated is not None and not _repeats(context, repeated):
         return repeated
     entry = entry or engine.check(request)
     if entry.tool.kind == "builtin" and entry.tool.tool_id != RUN_SCRIPT:
@@ -78,6 +79,18 @@ def prepare_call(
         # Read-only calls run on copies, and a script takes the lock for each of its calls.
         is_serial=not (is_read_only(entry.tool) or entry.tool.tool_id == RUN_SCRIPT),
     )
+
+
+def _repeats(context: Context, outcome: CallOutcome) -> bool:
+    """Return whether a worker repeats a call that was made before, or has repeated it.
+
+    Then the answer is the result of the repetition, whether its client has followed the call or requests it again.
+    """
+    if not _was_interrupted(outcome):
+        return False
+    with suppress(CovaltError):  # its tool is gone
+        return _is_idempotent(context, outcome.call.tool_id)
+    return False
 
 
 def described_decision(
@@ -165,11 +178,15 @@ def _make(context: Context, chat: ChatStore, call: QueuedCall) -> CallOutcome:
         # The server has searched the other chats for an id that its client chose.
         request = CallRequest(call.tool_id, call.args, call.message_id, call_id, only_in_chat=True)
         outcome = calls.make_call(context, chat, request)
-        was_interrupted = outcome.error is not None and outcome.error.code == "interrupted"
-        if not (outcome.repeated and was_interrupted and _is_idempotent(context, call.tool_id)):
+        is_old = outcome.repeated and _was_interrupted(outcome)
+        if not (is_old and _is_idempotent(context, call.tool_id)):
             return outcome
         call_id = repeated_id(call.call_id, number)
     return outcome
+
+
+def _was_interrupted(outcome: CallOutcome) -> bool:
+    return outcome.error is not None and outcome.error.code == "interrupted"
 
 
 def repeated_id(call_id: str, number: int) -> str:
