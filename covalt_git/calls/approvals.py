@@ -22,9 +22,10 @@ from covalt_git.errors import NEEDS_APPROVAL, CovaltError, UnknownNameError, lis
 from covalt_git.json_values import canonical_json
 from covalt_git.manifests.toolset_files import readable
 from covalt_git.models.access_token import AccessToken
-from covalt_git.names import LOCAL_USER, REGISTRY_NAMESPACE
+from covalt_git.names import LOCAL_USER, REGISTRY_NAMESPACE, is_new_id
 from covalt_git.system.node_folder import commit_of
 from covalt_git.workspaces import commits
+from covalt_git.workspaces.chat import APPROVALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -97,6 +98,15 @@ class ApprovalRenewedError(CovaltError):
         self.execution_id = outcome.approval.execution_id
 
 
+def find_approval(chats: Chats, execution_id: str) -> Approval | None:
+    """Return the approval with an id, of any tool; None if no chat has it."""
+    for chat_id in chats.first_with_ref(APPROVALS + execution_id):
+        with chats.open(chat_id) as chat:
+            if (approval := chat.approval(execution_id)) is not None:
+                return approval
+    return None
+
+
 class Approvals(NamedTuple):
     """The approvals of all chats that are visible to the engine's principal.
 
@@ -114,6 +124,10 @@ class Approvals(NamedTuple):
         Raises:
             CovaltError: if no id or several ids match.
         """
+        if is_new_id(text):
+            approval = find_approval(self.chats, text)
+            if approval is not None and self.exists(approval.tool_id):
+                return approval
         every: list[Approval] = []
         for chat_id in self.chats.ids():
             with self.chats.open(chat_id) as chat:

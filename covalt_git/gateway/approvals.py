@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from covalt_git.access import NamedTool, may_decide_over_mcp
-from covalt_git.calls.approvals import MayNotApproveError
+from covalt_git.calls.approvals import MayNotApproveError, find_approval
 from covalt_git.calls.outcomes import CallOutcome, as_recorded
 from covalt_git.conversations import commit_names
 from covalt_git.elicitation.requests import CannotAskError, NotAnsweredError, inquire
@@ -253,11 +253,7 @@ def _find_approval(project: Project, execution_id: str) -> Approval:
 
 def _approval(project: Project, execution_id: str) -> Approval | None:
     """Return the approval with that id, which any principal may have requested."""
-    for chat_id in project.chats.ids() if is_new_id(execution_id) else ():
-        with project.chats.open(chat_id) as chat:
-            if (approval := chat.approval(execution_id)) is not None:
-                return approval
-    return None
+    return find_approval(project.chats, execution_id) if is_new_id(execution_id) else None
 
 
 def _newest(chat: ChatStore, approval: Approval) -> Approval:

@@ -105,6 +105,22 @@ class Chats:
         names = sorted(self._local_names())
         return [name for name in names if is_id(name) and _is_chat(self.folder / name)]
 
+    def first_with_ref(self, ref: str) -> Iterator[str]:
+        """Yield the ids of the chats, first those that have a ref in the folder.
+
+        With a git server, each chat that the caller opens costs a request, and one that the node does not have is fetched.  A
+        server that reported an approval has its chat.
+        """
+        likely = [
+            name
+            for name in self.ids_in_folder()
+            if (self.folder / name / "store.git" / ref).is_file() and self.has(name)
+        ]
+        yield from likely
+        for name in self.listed():
+            if name not in likely and self.has(name):
+                yield name
+
     def has(self, chat_id: str) -> bool:
         """Return whether there is a chat with that id."""
         return is_id(chat_id) and self._is_in_folder(chat_id) and self._is_visible(chat_id)

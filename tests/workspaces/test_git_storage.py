@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from covalt_git.calls.approvals import find_approval
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.server_repository import PushRefusedError, ServerError, ServerRepository
+from covalt_git.names import new_id
 from covalt_git.workspaces import branches, migration, node_copy, server_check
 from covalt_git.workspaces.lease import RUNNING, SKEW_S
 from covalt_git.workspaces.lock import ChatBusyError, LeaseLostError
@@ -29,7 +31,7 @@ from tests.workspaces.nodes import (
     taken,
     two_nodes,
 )
-from tests.workspaces.stores import fsck, git, pending_call, run_git, upload
+from tests.workspaces.stores import approval_of, fsck, git, pending_call, run_git, upload
 from tests.wsgi_server import listening
 
 
@@ -80,6 +82,33 @@ def test_a_reader_follows_although_a_ref_is_removed_before_it_is_fetched(
     monkeypatch.setattr(ServerRepository, "refs", call_that_ends)
     with b.open("c1") as chat:
         assert list(chat.files(chat.head())) == ["x.txt"]
+
+
+def test_an_approval_is_found_without_a_request_for_each_chat(
+    nodes: tuple[Chats, Chats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = nodes
+    for chat_id in ("c1", "c2", "c3"):
+        a.new(chat_id).close()
+    with a.open("c2") as chat, writing(chat) as writer:
+        call = pending_call(chat, status="pending", execution_id=new_id())
+        approval = approval_of(call)
+        writer.put_call(call)
+        writer.put_approval(approval)
+    requested: list[str] = []
+    listed = ServerRepository.refs
+
+    def refs(repository: ServerRepository) -> dict[str, str]:
+        requested.append(repository.url.rpartition("/")[2])
+        return listed(repository)
+
+    monkeypatch.setattr(ServerRepository, "refs", refs)
+    assert find_approval(a, approval.execution_id) == approval
+    assert requested == ["c2.git"]
+    # Another node has no copy of the chat yet.
+    assert find_approval(b, approval.execution_id) == approval
+    assert "c3.git" not in requested
+    assert find_approval(b, new_id()) is None
 
 
 def test_a_node_waits_while_another_has_the_lease_and_readers_do_not(
