@@ -307,7 +307,11 @@ def _end_calls(writer: Writer) -> None:
             # The tool may have replaced the whole workspace, and the chat must work again
             # (test_dead_call_that_destroyed_its_workspace_leaves_a_chat_that_works).
             writer.folder.remove_non_folder()
-            snapshot = writer.scan() if chat.active_branch() == call.branch else None
+            # A node that has fetched the chat for this has no workspace yet, which must not look like one that the tool removed
+            # (test_a_node_without_a_workspace_takes_no_file_away_when_it_records_the_call_of_a_dead_node).
+            has_files = writer.holder is None or writer.folder.exists()
+            is_active = chat.active_branch() == call.branch
+            snapshot = writer.scan() if is_active and has_files else None
             message = (
                 "the process that ran it ended before its outcome was recorded; "
                 "the tool may have had its effect"

@@ -197,6 +197,22 @@ def test_a_call_of_a_dead_node_is_recorded_as_interrupted_once(nodes: tuple[Chat
         assert len([*chat.log(chat.head())]) == 1
 
 
+def test_a_node_without_a_workspace_takes_no_file_away_when_it_records_the_call_of_a_dead_node(
+    nodes: tuple[Chats, Chats],
+) -> None:
+    a, b = nodes
+    with a.new("c1") as chat:
+        upload(chat, "x.txt", b"1")
+        writer, _ = taken(chat)
+        writer.put_call(pending_call(chat))  # and the node dies
+    with b.open("c1") as chat:
+        second, lease = taken(chat, later=LATER)
+        recover_calls(second, unclean=False, due="")
+        lease.push(release=True)
+        assert list(chat.files(chat.head())) == ["x.txt"]
+        assert (chat.workspace / "x.txt").read_bytes() == b"1"
+
+
 def test_the_active_branch_follows(nodes: tuple[Chats, Chats]) -> None:
     a, b = nodes
     with a.new("c1") as chat:
