@@ -71,21 +71,29 @@ class CallQueue:
         Raises:
             BrokerError: if Redis cannot be reached.
         """
-        queue = self.open_calls.queue(call.tag)
         try:
-            self._app.send_task(
-                TASK,
-                [call.model_dump(mode="json")],
-                queue=queue,
-                retry=True,
-                retry_policy={"max_retries": 3, "interval_start": 0, "interval_step": 0.3},
-            )
+            try:
+                self._publish(call)
+            except AttributeError:
+                # kombu 5.7 can use a channel whose connection was lost (seen in tests.stress cluster).
+                with self._app.connection_for_write() as connection:
+                    self._publish(call, connection=connection)
         except self._errors as error:
             place = self.open_calls.broker.place
             raise BrokerError(
                 f"the queue at {place} does not answer: {error}",
                 hint="check that Redis runs, and then repeat the request with the same call id",
             ) from None
+
+    def _publish(self, call: QueuedCall, **options: Any) -> None:
+        self._app.send_task(
+            TASK,
+            [call.model_dump(mode="json")],
+            queue=self.open_calls.queue(call.tag),
+            retry=True,
+            retry_policy={"max_retries": 3, "interval_start": 0, "interval_step": 0.3},
+            **options,
+        )
 
     @property
     def _errors(self) -> tuple[type[BaseException], ...]:

@@ -170,6 +170,20 @@ def test_a_call_is_sent_again_if_no_queue_and_no_worker_has_it(
     queue.close()
 
 
+def test_a_call_is_sent_after_a_lost_connection_that_left_a_broken_channel(
+    calls: OpenCalls,
+) -> None:
+    queue = CallQueue(calls)
+    queue.send(queued())
+    # As kombu left it when Redis was cut off in a stress test.
+    with queue._app.producer_or_acquire() as producer:
+        producer.channel.connection = producer.channel._pool = None
+    for _ in range(2):
+        queue.send(queued())
+    assert calls.broker.client.llen(calls.queue("")) == 3
+    queue.close()
+
+
 def test_a_worker_takes_a_call_that_redis_has_lost(calls: OpenCalls) -> None:
     call = queued()
     calls.report_worker("a", {})
