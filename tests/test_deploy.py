@@ -127,25 +127,7 @@ def test_the_git_server_creates_the_repository_of_a_chat_that_is_pushed(readable
         missing("nginx with fcgiwrap", "apt install nginx-light fcgiwrap")
     folder, repositories = readable / "nginx", readable / "chats"
     repositories.mkdir()
-
-    def render(port: int) -> str:
-        text = (DEPLOY / "git-server" / "nginx.conf").read_text(encoding="utf-8")
-        changes = {
-            "user www-data;": "",
-            "/run/nginx.pid": f"{folder}/nginx.pid",
-            "error_log stderr;": f"error_log {folder}/error.log;",
-            "listen 80;": f"listen 127.0.0.1:{port};",
-            "/run/fcgi.sock": f"{folder}/fcgi.sock",
-            "/usr/local/bin/create-and-serve.sh": f"{DEPLOY}/git-server/create-and-serve.sh",
-            "/srv/chats": str(repositories),
-        }
-        for old, new in changes.items():
-            assert old in text, old
-            text = text.replace(old, new)
-        names = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        paths = "".join(f"{name}_temp_path {folder}/{name};" for name in names)
-        return text.replace("http {", f"http {{ {paths}").replace("pid ", "daemon off;\npid ", 1)
-
+    render = nginx_git_server.deployed(repositories, folder)
     with nginx_git_server.git_server(repositories, folder, render=render) as place:
         first, second = (node(readable, name, f"{place}/{{chat_id}}.git") for name in "ab")
         prepare(first)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.errors import CovaltError
@@ -27,6 +30,10 @@ PORT = 8788
 """The default port."""
 
 
+_PUSH_S = 10.0
+"""Longest time for which a push that a killed server left holds the lock of a ref, in seconds."""
+
+
 class ServedStorage(NamedTuple):
     """A folder that is being served, its socket and its token."""
 
@@ -44,6 +51,21 @@ def storage_app(folder: Path, guard: Guard) -> ASGIApp:
     """Return the ASGI app of the repositories in a folder."""
     bridge = WSGIBridge(create_storage_app(folder, guard), threads=GIT_THREADS)
     return with_body_timeout(router(bridge, {}))
+
+
+def clear_left_locks(folder: Path, before: float) -> int:
+    """Remove the locks of refs that killed pushes left before a time, and return their number.
+
+    Git refuses each later push to a ref with such a file.
+    """
+    number = 0
+    for pattern in ("*.git/*.lock", "*.git/refs/**/*.lock"):
+        for path in folder.glob(pattern):
+            with suppress(FileNotFoundError):  # of a push that runs
+                if path.stat().st_mtime < before:
+                    path.unlink()
+                    number += 1
+    return number
 
 
 def serve_storage(
@@ -84,4 +106,9 @@ def serve_storage(
             app if on_request is None else with_access_log(app, on_request, str),
             lambda: on_ready(served),
         )
+        # Later, because a push that outlived an earlier server may still move refs one by one.
+        timer = threading.Timer(_PUSH_S, clear_left_locks, (folder.absolute(), time.time()))
+        timer.daemon = True
+        timer.start()
         server.run([listener.socket])
+        timer.cancel()

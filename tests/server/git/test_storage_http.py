@@ -1,6 +1,7 @@
 """``covalt-git storage serve`` as the git server of two nodes, and ``/git`` of a project, which is not one."""
 
 import base64
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from covalt_git.git_store.server_repository import ServerError
-from covalt_git.serving.storage_server import storage_app
+from covalt_git.git_store.server_repository import PushRefusedError, ServerError
+from covalt_git.serving.storage_server import clear_left_locks, storage_app
 from covalt_git.workspaces import server_check
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.server_storage import ServerStorage
@@ -41,6 +42,25 @@ def lacking(chats: Chats) -> list[str]:
     return [
         finding.lacks for finding in server_check.findings(ServerStorage(storage)) if finding.lacks
     ]
+
+
+def test_the_lock_that_a_killed_push_left_does_not_stop_a_chat_for_good(
+    server: Running, tmp_path: Path
+) -> None:
+    chats = on(server, tmp_path, "a")
+    prepare(chats)
+    with chats.new("c1") as chat:
+        upload(chat, "x.txt", b"1")
+        refs = tmp_path / "server" / "c1.git" / "refs"
+        left, held = refs / "covalt" / "lease.lock", refs / "heads" / "idea.lock"
+        left.touch()
+        os.utime(left, (0, 0))
+        held.touch()
+        with pytest.raises(PushRefusedError):
+            upload(chat, "y.txt", b"2")
+        assert clear_left_locks(tmp_path / "server", held.stat().st_mtime) == 1
+        assert held.exists()
+        upload(chat, "z.txt", b"3")
 
 
 def test_two_nodes_store_their_chats_on_it(server: Running, tmp_path: Path) -> None:
