@@ -86,7 +86,7 @@ class ProjectQueue:
         for described in self.open_calls.lost():
             call = described.call
             _LOG.warning(
-                "the call %s is sent again, because its worker has died",
+                "the call %s is sent again: its worker has died, or no worker has taken it",
                 call.call_id,
                 extra={"facts": {"call_id": call.call_id, "chat_id": call.chat_id}},
             )

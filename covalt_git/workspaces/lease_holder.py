@@ -46,6 +46,9 @@ _FIRST_POLL_S, _LAST_POLL_S = 0.05, 1.0
 ASSUMED_S = 1.0
 """Time after which an assumed lease is taken, in seconds, so that long work is seldom repeated."""
 
+_REFUSALS = 4
+"""Number of times that the server refuses to move the lease, until that is reported."""
+
 _PUSHES = 4
 """Number of times that a push with an unknown outcome is repeated."""
 
@@ -87,11 +90,13 @@ class LeaseHolder:
             ChatBusyError: if another node has the lease after ``timeout_s`` seconds.
             CancelledError: if ``cancel`` is set before.
             ChatGoneError: if the chat was deleted.
+            PushRefusedError: if the server refuses to move the lease, which no other node has moved.
             ServerError: if the server cannot be reached.
         """
         if repeats and self._assume_followed():
             return
         until, pause, reported = time.monotonic() + timeout_s, _FIRST_POLL_S, ""
+        refusals = 0
         while True:
             holder = ""  # a ref moved meanwhile: look again at once
             refs = self.repository.refs()
@@ -106,8 +111,16 @@ class LeaseHolder:
                     return
                 if not last.may_be_taken_by(self.node, self.clock()):
                     holder = f"the node {last.node}"
-                elif self._take_from(last):
-                    return
+                else:
+                    try:
+                        if self._take_from(last):
+                            return
+                    except PushRefusedError:
+                        # A push of another node may hold the lock of the ref for a moment.
+                        refusals += 1
+                        if refusals == _REFUSALS:
+                            raise
+                        time.sleep(_FIRST_POLL_S * refusals)
             if cancel is not None and cancel.is_set():
                 raise CancelledError("it was cancelled before it began")
             if time.monotonic() >= until and holder:
@@ -160,7 +173,7 @@ class LeaseHolder:
         """Take the lease, if it has not moved; return whether it is this node's now."""
         try:
             self._move_lease(last, {}, holder=self.node)
-        except (LeaseLostError, PushRefusedError):
+        except LeaseLostError:
             self._is_lost = False
             return False
         if last.node not in {"", self.node}:

@@ -27,7 +27,8 @@ NAMES = (
     "authority_diff",
     "policy_machine",
     "leases",
-    "workers",
+    "cluster",
+    "capacity",
 )
 _WITH_ROWS = "servers"
 """The test whose name may be followed by those of rows of its table, which are then run alone."""

@@ -1,399 +1,521 @@
-"""Servers, workers and Redis are killed again and again while clients make calls of chats on a git server."""
+"""A cluster of real parts, one of which is killed every few seconds, while clients make calls through its load balancer.
+
+Three servers behind nginx, four workers on five nodes, Redis, and ``git http-backend`` behind nginx and fcgiwrap, with the
+configurations in ``deploy/``.  Every five seconds, a server, a worker, all workers, Redis, the load balancer, or the git
+server is killed with SIGKILL and started again, or the link of a node to Redis or to the git server is cut for 20 seconds:
+its connections end, or nothing arrives any more.  ``--count 30000`` makes ten times as many calls, and takes ten times as long.
+
+What a client of the API does, and what *one answer* means:
+
+- Each call has a ``call_id``, which the client chooses.  After a broken connection, no response for 40 s, a response of nginx,
+  or an error of :data:`REPEATED`, it repeats its request with the same id.  Any other error disproves the promise.
+- The answer is a record of the call: ``success``, or ``interrupted``, which means that the tool may have had its effect.
+- A call of a tool that needs approval is answered with an approval first.  The client approves it; if that fails, it requests
+  the call again, and gets its result, or the approval that is pending now.
+- After the end, clients repeat requests, and get the same answer.
+
+The tools count their runs at a server outside of the chats.  At the end, each acknowledged commit and each file must be on the
+server's branch, and each call must have one record there.
+
+With ``fresh=True`` in the request of ``queued_calls._make``, so that a worker does not look for an earlier record of the call, the
+test reports calls with two records that ran twice.
+"""
 
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import random
+import re
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from covalt_git.names import new_id
 from covalt_git.trust import trust_folder
-from tests import nginx_git_server
-from tests.api_client import make_project
-from tests.operations_client import Operations
+from covalt_git.workspaces import commits
+from tests.nginx_git_server import GitServer, deployed, free_port, is_installed
 from tests.redis_server import RedisServer
+from tests.stress.cluster_parts import (
+    Client,
+    Link,
+    Links,
+    LoadBalancer,
+    Marks,
+    Node,
+    Program,
+    make_nodes,
+    wait_until_listening,
+)
 from tests.stress.figures import Proof
-from tests.workspaces.nodes import on_files
 from tests.workspaces.stores import git, run_git, scratch
 
 PROMISE = (
-    "If servers, workers and Redis are killed, no acknowledged commit is lost, no call runs twice, each client gets one"
+    "If any part of a cluster is killed or cut off, no acknowledged commit is lost, no call runs twice, each client gets one"
     " answer, and no chat is stuck."
 )
-COUNT = 100
-"""Number of calls; `--count 3000` takes about an hour."""
+COUNT = 3000
+"""Number of calls."""
 
-SERVERS, WORKERS, CHATS, CLIENTS = 2, 3, 12, 8
-STUCK_S = 180
-"""Time after which a call without an answer is stuck: five times what it takes to replace a dead node."""
+SERVERS, CHATS, CLIENTS = 3, 100, 32
+WORKERS = ((0, 4), (1, 4), (3, 2), (4, 1))
+"""The node of each worker, and its number of concurrent calls.  The servers are on the nodes 0, 1 and 2."""
 
-KILL_S, DOWN_S, LEASE_S = 4.0, 1.0, 5
-_REPOSITORY = Path(__file__).resolve().parents[2]
-_TOKEN = "token-of-the-stress-test"
-_TOOLS = '''
-import time
-import urllib.request
-from pathlib import Path
+FAULT_S, DOWN_S, CUT_S = 5.0, 2.0, 20.0
+STUCK_S = 300.0
+"""Time after which a call without an answer is stuck, while parts are killed."""
 
+FREE_S = 90.0
+"""Time within which each chat takes a call afterwards: a dead worker, a dead node, and the call itself."""
 
-def mark(place: str, number: int, seconds: float = 0.0) -> int:
-    """Leave a mark outside of the chat, and a file in it."""
-    with urllib.request.urlopen(f"{place}/{number}", data=b"") as answer:
-        answer.read()
-    Path(f"{number}.txt").write_text(str(number))
-    time.sleep(seconds)
-    return number
-
-
-def mark_again(place: str, number: int, seconds: float = 0.0) -> int:
-    """Do the same; calling it twice is the same as calling it once."""
-    return mark(place, number, seconds)
-'''
-_MANIFEST = """
-manifest_version: "1"
-id: marks
-name: Marks
-version: 1.0.0
-description: Tools that leave marks
-tools:
-  - {id: mark, entrypoint: "tools.marks:mark", annotations: {idempotent: false}}
-  - {id: mark_again, entrypoint: "tools.marks:mark_again", annotations: {idempotent: true}}
-"""
-
-
-@dataclass
-class Marks:
-    """Server outside of the chats that counts the runs of each call."""
-
-    counts: Counter[int] = field(default_factory=Counter)
-    has_new: threading.Event = field(default_factory=threading.Event)
-    server: ThreadingHTTPServer = field(init=False)
-
-    def __post_init__(self) -> None:
-        counts, has_new = self.counts, self.has_new
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                counts[int(self.path.rpartition("/")[2])] += 1
-                self.send_response(200)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                has_new.set()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self.server.server_address[1]}"
-
-
-@dataclass
-class Program:
-    """A server or a worker, which is started again after it was killed."""
-
-    words: list[str]
-    env: dict[str, str]
-    log: Path
-    process: subprocess.Popen[bytes] = field(init=False)
-
-    def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "covalt_git", *self.words],
-                cwd=_REPOSITORY,
-                env=self.env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+REPEATED = {
+    "chat_busy",
+    "lease_lost",
+    "queue_unavailable",
+    "still_running",
+    "storage_refused",
+    "storage_unavailable",
+}
+"""Errors after which a client repeats its request."""
 
 
 @dataclass
 class Answer:
-    """What the client of a call got."""
+    """What the client of a call got, and when."""
 
     number: int
-    chat_id: str
-    tool: str
+    request: dict[str, Any]
     call: dict[str, Any]
     requests: int
     seconds: float
+
+    @property
+    def error(self) -> str:
+        return (self.call["error"] or "").partition(":")[0]
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        """What is the same in each answer to a call."""
+        return tuple(self.call[name] for name in ("id", "status", "error", "post_manifest_id"))
 
 
 class Clients:
     """Clients that repeat each request with its call id until they get an answer."""
 
-    def __init__(self, ports: list[int], place: str, count: int, seed: int) -> None:
+    def __init__(self, port: int, marks: str, count: int, seed: int) -> None:
         self.answers: list[Answer] = []
         self.errors: Counter[str] = Counter()
-        self.unanswered: list[str] = []
-        self._ports = ports
-        self._place = place
-        self._numbers = iter(range(count))
-        self._lock = threading.Lock()
+        self.faults: list[str] = []
+        """Calls without an answer, and answers that no client should get."""
+        self.messages: dict[str, str] = {}
+        """The last error of each code."""
+        self._marks = f"http://{marks}"
         self._seed = seed
-        self.threads = [threading.Thread(target=self._work, args=(n,)) for n in range(CLIENTS)]
+        self._lock = threading.Lock()
+        self._clients = [Client(number, port) for number in range(CLIENTS)]
+        self._count = count
+        self.chats = min(CHATS, max(10, count // 10))
 
-    def _next(self) -> int | None:
-        with self._lock:
-            return next(self._numbers, None)
+    def each(self, perform: Any, count: int) -> list[threading.Thread]:
+        """Perform something for each of the numbers below ``count`` with a client, and return the started threads."""
+        numbers = iter(range(count))
 
-    def _work(self, client: int) -> None:
-        chance = random.Random(f"{self._seed} {client}")
-        while (number := self._next()) is not None:
-            tool = "marks:mark_again" if number % 5 == 0 else "marks:mark"
-            chat_id = f"c{chance.randrange(CHATS)}"
-            seconds = chance.choice([0.0, 0.0, 0.5, 2.0])
-            self.make(number, chat_id, tool, seconds, chance)
+        def work(client: Client, chance: random.Random) -> None:
+            while True:
+                with self._lock:
+                    number = next(numbers, None)
+                if number is None:
+                    return
+                try:
+                    perform(number, client, chance)
+                except Exception as error:  # noqa: BLE001 - the judge reports it
+                    self.faults.append(f"{number}: {error!r}")
 
-    def make(
-        self, number: int, chat_id: str, tool: str, seconds: float, chance: random.Random
-    ) -> None:
-        """Make a call, at another server after each failure."""
-        args = {"place": self._place, "number": number, "seconds": seconds}
-        request = {"chat_id": chat_id, "call_id": new_id(), "tool_id": tool, "args": args}
-        started, requests, why = time.monotonic(), 0, ""
-        while True:
-            requests += 1
+        threads = [
+            threading.Thread(target=work, args=(client, random.Random(f"{self._seed} {number}")))
+            for number, client in enumerate(self._clients)
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def create_chat(self, number: int, client: Client, _chance: random.Random) -> None:
+        for _ in range(5):  # on a machine that is busy, a response may take too long
             try:
-                call = _post(chance.choice(self._ports), "call_tool", request)
-                break
-            except urllib.error.HTTPError as error:
-                body = error.read()
-                why = body.decode()
-                code = json.loads(body)["error"] if body.startswith(b"{") else str(error.code)
-                # The server stops, lacks Redis or the git server, or a killed node still has the lease.
-                with self._lock:
-                    self.errors[code] += 1
-            except (OSError, http.client.HTTPException) as error:
-                why = str(error)
-                with self._lock:
-                    self.errors["connection"] += 1
-            if time.monotonic() - started > STUCK_S:
-                with self._lock:
-                    self.unanswered.append(f"call {number} in {chat_id}: {why}")
-                return
-            time.sleep(0.2)
+                status, body = client.post("create_chat", {"chat_id": f"c{number}"})
+            except OSError:
+                continue
+            assert status == 200 or body["error"] == "chat_exists", body
+            return
+        raise AssertionError("no response")
+
+    def call(self, number: int, client: Client, chance: random.Random) -> None:
+        """Make a call of a random tool."""
+        chat_id = f"c{chance.randrange(self.chats)}"
+        args = {"place": self._marks, "number": number}
+        args["seconds"] = chance.choice([0.0, 0.0, 0.0, 0.5, 2.0])
+        tool = "marks:mark_again" if number % 5 == 0 else "marks:mark"
+        if number % 20 == 1:
+            tool = "marks:ask"
+        if number % 10 == 2:
+            tool, args = "workspace:write_file", {"path": f"{number}.txt", "content": str(number)}
+        self._make(number, chat_id, tool, args, client, STUCK_S)
+
+    def last_call(self, number: int, client: Client, _chance: random.Random) -> None:
+        """Make a call in a chat after the end."""
+        args = {"place": self._marks, "number": self._count + number}
+        self._make(self._count + number, f"c{number}", "marks:mark", args, client, FREE_S)
+
+    def repeat(self, number: int, client: Client, _chance: random.Random) -> None:
+        """Repeat a call that has an answer."""
+        answer = self.answers[number]
+        again = self._answer(answer.request, client, FREE_S)
+        if isinstance(again, str):
+            self.faults.append(f"call {answer.number}, repeated: {again}")
+        elif (facts := Answer(0, {}, again, 0, 0.0).facts) != answer.facts:
+            self.faults.append(
+                f"call {answer.number} has two answers: {answer.request} {answer.facts}, {facts}"
+            )
+
+    def _make(
+        self,
+        number: int,
+        chat_id: str,
+        tool: str,
+        args: dict[str, Any],
+        client: Client,
+        limit_s: float,
+    ) -> None:
+        request = {"chat_id": chat_id, "call_id": new_id(), "tool_id": tool, "args": args}
+        started = time.monotonic()
+        tries = Counter[str]()
+        call = self._answer(request, client, limit_s, tries)
+        seconds = time.monotonic() - started
+        if isinstance(call, str):
+            self.faults.append(f"call {number} {request} after {seconds:.0f} s: {call} {tries}")
+            return
         with self._lock:
-            seconds = time.monotonic() - started
-            self.answers.append(Answer(number, chat_id, tool, call, requests, seconds))
+            self.answers.append(Answer(number, request, call, tries.total(), seconds))
+
+    def _answer(
+        self,
+        request: dict[str, Any],
+        client: Client,
+        limit_s: float,
+        tries: Counter[str] | None = None,
+    ) -> dict[str, Any] | str:
+        """Return the final answer to a call, or why there is none."""
+        until, pause = time.monotonic() + limit_s, 0.2
+        tries = Counter() if tries is None else tries
+        approval = ""
+        while True:
+            name = "approve_call" if approval else "call_tool"
+            body = {"execution_id": approval} if approval else request
+            approval, why = "", ""
+            try:
+                status, answer = client.post(name, body)
+            except (OSError, http.client.HTTPException) as error:
+                # Of a killed process; or no response in time.
+                status, answer, why = 0, None, type(error).__name__
+            if status == 200:
+                tries["answer"] += 1
+                if answer["status"] in {"success", "error"}:
+                    return dict(answer)
+                why = f"status {answer['status']}"
+                if answer["status"] == "pending" and answer["execution_id"]:
+                    approval, why = answer["execution_id"], ""
+            elif answer is None:
+                why = why or f"nginx {status}"
+                tries[why] += 1
+            else:
+                why = answer["error"]
+                self.messages[why] = str(answer)
+                tries[why] += 1
+                # A repeated approval was decided before: the call has the result.
+                if why not in REPEATED and name == "call_tool":
+                    return f"{status} {answer}"
+            if why:
+                with self._lock:
+                    self.errors[f"{why}{' of an approval' if name == 'approve_call' else ''}"] += 1
+                if time.monotonic() > until:
+                    return f"stuck: {why} {answer}"
+                time.sleep(pause)
+                pause = min(pause * 1.5, 3.0)
 
 
-def _post(port: int, name: str, body: dict[str, Any]) -> dict[str, Any]:
-    request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/api/{name}",
-        data=json.dumps(body).encode(),
-        headers={"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=120) as answer:
-        value: dict[str, Any] = json.loads(answer.read())
-        return value
+@dataclass
+class Cluster:
+    """The parts that are killed."""
+
+    nodes: list[Node]
+    links: Links
+    redis: RedisServer
+    git: GitServer
+    proxy: LoadBalancer
+    programs: dict[str, Program]
+    marks: Marks
+
+    def start_ended(self) -> int:
+        """Start programs again that have ended by themselves, as systemd does, and return their number.
+
+        Those that find no Redis at their start end.
+        """
+        ended = [
+            program for program in self.programs.values() if program.process.poll() is not None
+        ]
+        for program in ended:
+            program.start()
+        return len(ended)
+
+    def kill(self, names: list[str], chance: random.Random) -> None:
+        for name in names:
+            self.programs[name].process.send_signal(signal.SIGKILL)
+        for name in names:
+            self.programs[name].process.wait()
+        time.sleep(chance.uniform(0, DOWN_S))
+        for name in names:
+            self.programs[name].start()
 
 
 def prove(proof: Proof, count: int, seed: int) -> None:
-    """Make ``count`` calls, and kill a process every few seconds until each has an answer."""
+    """Make ``count`` calls, and cause a fault every few seconds until each has an answer."""
     chance = random.Random(seed)
+    proof.check(is_installed(), "install the git server: apt install nginx-light fcgiwrap")
     with scratch() as folder, ExitStack() as stack:
-        folder.chmod(0o755)  # the workers of nginx run as another user
-        os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
-        trust_folder(Path("/"))
+        cluster = _start(folder, stack)
         repositories = folder / "server"
-        url, create = on_files(repositories)
-        if nginx_git_server.is_installed():
-            place = stack.enter_context(nginx_git_server.git_server(repositories, folder / "nginx"))
-            url = f"{place}/{{chat_id}}.git"
-            proof.note("git server", "git http-backend behind nginx")
-        marks = Marks()
-        stack.callback(marks.server.shutdown)
-        roots = _nodes(folder, url, create, marks.host)
-        for number in range(CHATS):
-            Operations(roots[0])("create_chat", chat_id=f"c{number}")
-        redis = RedisServer(folder / "redis")
-        stack.callback(redis.kill)
-        ports = [_free_port() for _ in range(SERVERS)]
-        programs = _programs(folder, roots, redis.url, ports)
-        for program in programs.values():
-            program.start()
-            stack.callback(program.kill)
-        clients = Clients(ports, f"http://{marks.host}", count, seed)
-        for thread in clients.threads:
-            thread.start()
-        kills = _kill(clients, programs, redis, marks, count, chance, proof)
-        for thread in clients.threads:
+        clients = Clients(cluster.proxy.port, cluster.marks.host, count, seed)
+        for thread in clients.each(clients.create_chat, clients.chats):
             thread.join()
-        _start_ended(programs)
-        # Each chat still works, after the kills.
-        for number in range(CHATS):
-            clients.make(count + number, f"c{number}", "marks:mark", 0.0, chance)
-        for program in programs.values():
+        proof.check(not clients.faults, f"chats cannot be created: {clients.faults}")
+        threads = clients.each(clients.call, count)
+        faults = _cause_faults(
+            cluster, threads, chance, lambda: proof.progress(len(clients.answers), count)
+        )
+        until = time.monotonic() + FREE_S
+        while not all(program.is_ready() for program in cluster.programs.values()):
+            cluster.start_ended()
+            proof.check(time.monotonic() < until, "not all programs start")
+            time.sleep(0.5)
+        # Each chat still works, and each client gets its answer again.
+        for thread in clients.each(clients.last_call, clients.chats):
+            thread.join()
+        repeated = min(len(clients.answers), 300)
+        clients.answers.sort(key=lambda answer: -answer.requests)
+        for thread in clients.each(clients.repeat, repeated):
+            thread.join()
+        for program in cluster.programs.values():
             program.process.send_signal(signal.SIGTERM)
-        stopped = [program.process.wait(60) for program in programs.values()]
-        proof.check(stopped == [0] * len(programs), f"not all processes stopped: {stopped}")
-        _judge(proof, repositories, clients, marks, count)
-        for name, number in sorted(kills.items()):
-            proof.note(f"kills of a {name}" if name != "Redis" else "kills of Redis", number)
+        stopped = [program.process.wait(60) for program in cluster.programs.values()]
+        proof.check(stopped == [0] * len(stopped), f"not all processes stopped: {stopped}")
+        _judge(proof, repositories, clients, cluster.marks, count)
+        _judge_processes(proof, folder)
+        proof.note(
+            "answers that were the same when the request was repeated after the end", repeated
+        )
+        for name, number in sorted(faults.items()):
+            proof.note(name, number)
 
 
-def _nodes(folder: Path, url: str, create: tuple[str, ...], host: str) -> list[Path]:
-    """Return the clones of the project; the first server and the first worker have one folder."""
-    root = make_project(folder / "n0")
-    tools = root / "toolsets" / "marks" / "tools"
-    tools.mkdir(parents=True)
-    (tools.parent / "toolset.yaml").write_text(_MANIFEST.lstrip())
-    (tools / "marks.py").write_text(_TOOLS.lstrip())
-    storage = f"storage: {{type: git, url: '{url}', create: {[*create]}, lease_s: {LEASE_S}}}"
-    with (root / "covalt.yaml").open("a") as config:
-        config.write(f"\n{storage}\n")
-    Operations(root)("add_grant", toolset_id="marks", kind="network", hosts=[f"http://{host}"])
-    roots = [root]
-    for number in range(1, SERVERS + WORKERS - 1):
-        clone = folder / f"n{number}"
-        subprocess.run(["cp", "-r", root, clone], check=True)
-        roots.append(clone)
-    Operations(root)("migrate_storage", to="git")
-    return roots
+def _start(folder: Path, stack: ExitStack) -> Cluster:
+    folder.chmod(0o755)  # the workers of nginx run as another user
+    os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+    trust_folder(Path("/"))
+    repositories = folder / "server"
+    repositories.mkdir()
+    server = GitServer(
+        repositories, folder / "nginx", render=deployed(repositories, folder / "nginx")
+    )
+    server.start()
+    stack.callback(server.end)
+    redis = RedisServer(folder / "redis")
+    stack.callback(redis.kill)
+    marks, links = Marks(), Links()
+    stack.callback(marks.server.shutdown)
+    number = 1 + max(SERVERS - 1, *(node for node, _ in WORKERS))
+    nodes = make_nodes(
+        folder, number, git_port=server.port, redis_port=redis.port, marks=marks.host, links=links
+    )
+    ports = [free_port() for _ in range(SERVERS)]
+    programs = _programs(folder, nodes, ports)
+    for program in programs.values():
+        program.start()
+        stack.callback(program.kill)
+    for port in ports:
+        wait_until_listening(port)
+    proxy = LoadBalancer(folder / "proxy", ports)
+    proxy.start()
+    stack.callback(proxy.end)
+    return Cluster(nodes, links, redis, server, proxy, programs, marks)
 
 
-def _programs(folder: Path, roots: list[Path], queue: str, ports: list[int]) -> dict[str, Program]:
-    env = os.environ | {"COVALT_GIT_QUEUE": queue, "COVALT_GIT_TOKEN": _TOKEN}
+def _programs(folder: Path, nodes: list[Node], ports: list[int]) -> dict[str, Program]:
     programs = {}
     for number, port in enumerate(ports):
-        words = ["-C", str(roots[number]), "serve", "--port", str(port)]
-        programs[f"server {number}"] = Program(words, env, folder / f"server{number}.log")
-    for number in range(WORKERS):
-        root = roots[0] if not number else roots[SERVERS + number - 1]
-        words = ["-C", str(root), "worker", "--concurrency", "4"]
-        programs[f"worker {number}"] = Program(words, env, folder / f"worker{number}.log")
+        node = nodes[number]
+        words = ["-C", str(node.root), "serve", "--port", str(port)]
+        programs[f"server {number}"] = Program(words, node.env, folder / f"server{number}.log")
+    for number, (place, concurrency) in enumerate(WORKERS):
+        node = nodes[place]
+        words = ["-C", str(node.root), "worker", "--concurrency", str(concurrency)]
+        programs[f"worker {number}"] = Program(words, node.env, folder / f"worker{number}.log")
     return programs
 
 
-def _kill(
-    clients: Clients,
-    programs: dict[str, Program],
-    redis: RedisServer,
-    marks: Marks,
-    count: int,
-    chance: random.Random,
-    proof: Proof,
+def _cause_faults(
+    cluster: Cluster, threads: list[threading.Thread], chance: random.Random, report: Any
 ) -> Counter[str]:
-    """Kill processes every few seconds, and start them again; return how often which kind was chosen."""
-    kills: Counter[str] = Counter()
-    while any(thread.is_alive() for thread in clients.threads):
-        time.sleep(chance.uniform(0.5, 1.5) * KILL_S)
-        _start_ended(programs)
-        name = chance.choice([*programs, "Redis"])
-        kills[name.partition(" ")[0]] += 1
-        if name == "Redis":
-            redis.kill()
-            time.sleep(chance.uniform(0, 2) * DOWN_S)
-            redis.start()
-        elif name.startswith("server") and not _answers(programs[name]):
-            kills["server"] -= (
-                1  # it has not started yet: a server that is always killed then would answer nobody
-            )
-        else:
-            names = [name]
-            if name.startswith("worker"):
-                # While a tool runs, which only one of them knows: every other time, all of them lose power.
-                marks.has_new.clear()
-                marks.has_new.wait(KILL_S)
-                if chance.random() < 0.5:
-                    names = [other for other in programs if other.startswith("worker")]
-            for ended in names:
-                programs[ended].process.send_signal(signal.SIGKILL)
-            for ended in names:
-                programs[ended].process.wait()
-            time.sleep(chance.uniform(0, 2) * DOWN_S)
-            for ended in names:
-                programs[ended].start()
-        proof.progress(len(clients.answers), count)
-    return kills
-
-
-def _answers(server: Program) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", int(server.words[-1]))) == 0
-
-
-def _start_ended(programs: dict[str, Program]) -> None:
-    """Start programs again that have ended by themselves, as systemd does: those that found no Redis at their start."""
-    for program in programs.values():
-        if program.process.poll() is not None:
-            program.start()
+    """Cause a fault every few seconds while clients make calls; return how often which one was caused."""
+    faults: Counter[str] = Counter()
+    cuts: list[tuple[float, Link]] = []
+    at = time.monotonic()
+    while any(thread.is_alive() for thread in threads):
+        at += FAULT_S
+        while time.monotonic() < at and any(thread.is_alive() for thread in threads):
+            time.sleep(0.1)
+            while cuts and cuts[0][0] <= time.monotonic():
+                cluster.links.restore(cuts.pop(0)[1])
+        if not any(thread.is_alive() for thread in threads):
+            break
+        faults["programs that ended by themselves, and were started again"] += cluster.start_ended()
+        kind = chance.choice(
+            ["server"] * 3
+            + ["worker"] * 4
+            + ["workers", "Redis", "proxy", "git", "link to git", "link to Redis"]
+        )
+        workers = [name for name in cluster.programs if name.startswith("worker")]
+        match kind:
+            case "server":
+                cluster.kill([f"server {chance.randrange(SERVERS)}"], chance)
+                faults["kills of a server"] += 1
+            case "worker" | "workers":
+                # While a tool runs, which only its worker knows.
+                cluster.marks.has_new.clear()
+                cluster.marks.has_new.wait(1)
+                cluster.kill(workers if kind == "workers" else [chance.choice(workers)], chance)
+                faults["kills of a worker" if kind == "worker" else "kills of all workers"] += 1
+            case "Redis":
+                cluster.redis.kill()
+                time.sleep(chance.uniform(0, DOWN_S))
+                cluster.redis.start()
+                faults["kills of Redis"] += 1
+            case "proxy":
+                cluster.proxy.end()
+                time.sleep(chance.uniform(0, DOWN_S))
+                cluster.proxy.start()
+                faults["kills of the load balancer"] += 1
+            case "git":
+                cluster.git.end(signal.SIGKILL)
+                time.sleep(chance.uniform(0, DOWN_S))
+                cluster.git.start()
+                faults["kills of the git server"] += 1
+            case _:
+                node = chance.choice(cluster.nodes)
+                link = node.git if kind == "link to git" else node.redis
+                if all(link is not other for _, other in cuts):
+                    cluster.links.cut(link, chance.choice(["reset", "silent"]))
+                    cuts.append((time.monotonic() + CUT_S, link))
+                    faults[f"cuts of a {kind}"] += 1
+        report()
+    for _, link in cuts:
+        cluster.links.restore(link)
+    return faults
 
 
 def _judge(proof: Proof, repositories: Path, clients: Clients, marks: Marks, count: int) -> None:
     answers = clients.answers
-    proof.check(not clients.unanswered, f"no answer: {clients.unanswered}; {clients.errors}")
+    proof.check(
+        not clients.faults,
+        f"{len(clients.faults)} without one answer: " + "\n".join(clients.faults[:10]),
+    )
     numbers = sorted(answer.number for answer in answers)
-    proof.check(numbers == [*range(count + CHATS)], "not each call has one answer")
-    ends = Counter[str]()
-    lost = twice = 0
-    reachable = {
-        f"c{number}": set(git(repositories / f"c{number}.git", "rev-list", "main").split())
-        for number in range(CHATS)
+    proof.check(numbers == [*range(count + clients.chats)], "not each call has one answer")
+    histories = {
+        f"c{number}": _history(repositories / f"c{number}.git") for number in range(clients.chats)
     }
-    for answer in answers:
-        call, runs = answer.call, marks.counts[answer.number]
-        code = (call["error"] or "").partition(":")[0]
-        ends[code or call["status"]] += 1
-        lost += call["post_manifest_id"] not in reachable[answer.chat_id]
-        proof.check(code in {"", "interrupted"}, f"call {answer.number} failed: {call['error']}")
-        is_idempotent = answer.tool == "marks:mark_again"
-        twice += runs > 1 and not is_idempotent
-        if not code:
-            proof.check(runs, f"call {answer.number} has a result, and did not run")
-    # The last calls were made after the kills, one in each chat.
-    last = {answer.chat_id: answer.call["status"] for answer in answers if answer.number >= count}
-    stuck = sum(last.get(f"c{number}") != "success" for number in range(CHATS))
-    proof.check(not stuck, f"{stuck} chats are stuck")
-    proof.check(not lost, f"{lost} acknowledged commits are lost")
-    proof.check(not twice, f"{twice} calls ran twice")
-    for number in range(CHATS):
-        problems = run_git(repositories / f"c{number}.git", "fsck", "--strict", "--no-dangling")
-        proof.check(problems.returncode == 0, f"git fsck: {problems.stderr.decode()}")
-    seconds = sorted(answer.seconds for answer in answers)
-    proof.note("servers, workers, chats, clients", f"{SERVERS}, {WORKERS}, {CHATS}, {CLIENTS}")
+    problems = [
+        problem
+        for answer in answers
+        for problem in _problems(answer, marks, *histories[answer.request["chat_id"]])
+    ]
+    proof.check(not problems, f"{len(problems)} problems: " + "\n".join(problems[:10]))
+    for number in range(clients.chats):
+        outcome = run_git(repositories / f"c{number}.git", "fsck", "--strict", "--no-dangling")
+        proof.check(outcome.returncode == 0, f"git fsck: {outcome.stderr.decode()}")
+    ends = Counter(answer.error or answer.call["status"] for answer in answers)
+    during = sorted(answer.seconds for answer in answers if answer.number < count)
+    after = max(answer.seconds for answer in answers if answer.number >= count)
+    proof.note(
+        "servers, workers, chats, clients", f"{SERVERS}, {len(WORKERS)}, {clients.chats}, {CLIENTS}"
+    )
     proof.note("calls", len(answers))
     proof.note("calls that succeeded", ends["success"])
     proof.note("calls that were recorded as interrupted", ends["interrupted"])
-    proof.note("repeated requests of clients", sum(answer.requests - 1 for answer in answers))
-    for code, number in sorted(clients.errors.items()):
-        proof.note(f"errors {code}, after which clients repeated their request", number)
-    proof.note("acknowledged commits that are lost", lost)
-    proof.note("calls that ran twice", twice)
-    proof.note("chats that are stuck", stuck)
+    proof.note("acknowledged commits that are lost", 0)
+    proof.note("calls that ran twice", 0)
+    proof.note("clients without one answer", 0)
+    proof.note("chats that are stuck", 0)
+    proof.note("stores with errors of `git fsck`", 0)
+    proof.note("seconds of a call: median", f"{during[len(during) // 2]:.1f}")
     proof.note(
-        "seconds of a call, median and longest",
-        f"{seconds[len(seconds) // 2]:.1f}, {seconds[-1]:.0f}",
+        "seconds of a call: 99 % and longest",
+        f"{during[len(during) * 99 // 100]:.0f}, {during[-1]:.0f}",
     )
+    proof.note("longest first call of a chat after the end, in seconds", f"{after:.1f}")
+    proof.note("repeated requests of clients", sum(clients.errors.values()))
+    for code, number in sorted(clients.errors.items()):
+        proof.note(f"of them after {code}", number)
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
+def _history(store: Path) -> tuple[set[str], Counter[str], set[str]]:
+    """Return the commits of a chat's branch on the server, how often each call is recorded, and the files."""
+    log = git(store, "log", "-z", "--format=%H%n%B", "main").split("\0")
+    ids = {text.partition("\n")[0] for text in log}
+    calls = Counter(commits.source_ref(text.partition("\n")[2]) or "" for text in log)
+    return ids, calls, set(git(store, "ls-tree", "-r", "--name-only", "main").split())
+
+
+def _problems(
+    answer: Answer, marks: Marks, ids: set[str], calls: Counter[str], files: set[str]
+) -> list[str]:
+    """Return what is wrong with the answer to a call."""
+    call, tool, runs = answer.call, answer.request["tool_id"], marks.counts[answer.number]
+    problems = []
+    if answer.error not in {"", "interrupted"}:
+        problems.append(f"it failed: {call['error']}")
+    if call["post_manifest_id"] not in ids:
+        problems.append("its commit is lost")
+    if calls[call["id"]] != 1:
+        problems.append(f"it has {calls[call['id']]} records")
+    if runs > 1 and tool != "marks:mark_again":
+        problems.append(f"it ran {runs} times")
+    if not answer.error and tool.startswith("marks:") and not runs:
+        problems.append("it has a result, and did not run")
+    if not answer.error and f"{answer.number}.txt" not in files:
+        problems.append("its file is lost")
+    return [
+        f"call {answer.number} {tool} {answer.request['chat_id']} {answer.facts}: {problem}"
+        for problem in problems
+    ]
+
+
+def _judge_processes(proof: Proof, folder: Path) -> None:
+    """Check that no tool outlives its worker, and that no program has reported a bug."""
+    left = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if re.search(rf"{folder}/n\d", words):
+            left.append(words[:200])
+    proof.check(not left, f"processes that outlive their workers: {left}")
+    for log in sorted(folder.glob("*.log")):
+        text = log.read_text(errors="replace")
+        at = text.find("Traceback (most recent call last)")
+        proof.check(at < 0, f"{log.name} has a traceback: {text[max(0, at - 500) : at + 4000]}")
