@@ -128,14 +128,16 @@ class Link:
         self._is_open.set()
         self._refuses = False
         self._connections: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
         self.port = 0
 
     @classmethod
     async def listening(cls, target: int) -> Link:
         link = cls(target)
+        # It accepts connections for as long as the event loop runs.
         server = await asyncio.start_server(link._accept, "127.0.0.1", 0)
         link.port = server.sockets[0].getsockname()[1]
-        asyncio.get_running_loop().create_task(server.serve_forever())
+        link._server = server
         return link
 
     def cut(self, how: Literal["reset", "silent"]) -> None:
