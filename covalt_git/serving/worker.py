@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.broker.call_queue import QueueWorker
 from covalt_git.broker.connection import BrokerError
-from covalt_git.broker.open_calls import CONTROL, MOST_TAKES, WAITS, WORKERS_DIED
+from covalt_git.broker.open_calls import CONTROL, MOST_TAKES, WAITS
 from covalt_git.calls.running import RUNNING, STOPPED, Cancel
 from covalt_git.calls.worker_follower import WorkerFollower
 from covalt_git.catalog.current_config import current_config
@@ -263,7 +263,7 @@ class Worker:
             error = CovaltError(
                 f"{MOST_TAKES} workers died before they could begin the call",
                 hint="read the logs of the workers",
-                code=WORKERS_DIED,
+                code="workers_died",
                 http_status=500,
             )
             return refused(error)
