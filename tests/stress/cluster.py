@@ -17,8 +17,8 @@ What a client of the API does, and what *one answer* means:
 The tools count their runs at a server outside of the chats.  At the end, each acknowledged commit and each file must be on the
 server's branch, and each call must have one record there.
 
-With ``fresh=True`` in the request of ``queued_calls._make``, so that a worker does not look for an earlier record of the call, the
-test reports calls with two records that ran twice.
+With ``fresh=True`` instead of ``only_in_chat=True`` in ``queued_calls._make``, a worker does not look for an earlier record of the
+call.  The test then reports a call with two answers: it was recorded as interrupted, and ran again.
 """
 
 from __future__ import annotations
