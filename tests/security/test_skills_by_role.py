@@ -218,11 +218,39 @@ def test_other_spellings_are_of_the_scheme_of_skills_too(uri: str) -> None:
         ("repo://octo/skills%2Fpdf/SKILL.md?raw", True),
         ("repo://me@octo:80/skills\\pdf/SKILL.md", True),
         ("repo\\://octo?/../octo/skills/p\u200bdf/SKILL.md", True),
+        # What some parser reads as its own file: each takes `..`, users, hosts and short names in its own order.
+        ("repo://octo/skills//../pdf/SKILL.md", True),
+        ("repo://octo/skills/x%2fy/../pdf/SKILL.md", True),
+        ("repo://octo/x?y/../skills/pdf/SKILL.md", True),
+        ("repo://octo/skills/x/..;/pdf/SKILL.md", True),
+        ("repo://octo/skills/x/.%20./pdf/SKILL.md", True),
+        ("repo://octo/skills/x/%u002e%u002e/pdf/SKILL.md", True),
+        ("repo://octo/skills/x/%c0%ae%c0%ae/pdf/SKILL.md", True),
+        ("repo://octo/SKILLS~1/pdf/SKILL.md", True),
+        ("url:repo://octo/skills/pdf/SKILL.md", True),
+        ("repo://octo" + "/a" * 100_000, True),
+        ("docs://octo" + "/a" * 100_000, False),
     ],
+    ids=lambda value: value[:60] if isinstance(value, str) else None,
 )
 def test_a_skill_has_only_the_uris_below_its_folder(uri: str, *, is_of_the_skill: bool) -> None:
     skills = ["repo://octo/skills/pdf/SKILL.md", "skill://octo/hello/SKILL.md"]
     assert is_skill_uri(uri, skills) == is_of_the_skill
+
+
+@pytest.mark.parametrize(
+    ("skill", "uri"),
+    [
+        ("file://localhost/srv/pdf/SKILL.md", "file:///srv/pdf/SKILL.md"),
+        ("file://srv/pdf/SKILL.md", "file://localhost/srv/pdf/SKILL.md"),
+        ("http://127.0.0.1/pdf/SKILL.md", "https://0x7f000001/pdf/SKILL.md"),
+        ("http://127.0.0.1/pdf/SKILL.md", "http://localhost:80/pdf/SKILL.md"),
+        ("https://tools.example/pdf/SKILL.md", "https://tools\u3002example/pdf/SKILL.md"),
+        ("repo://my%20org/pdf/SKILL.md", "repo://my+org/pdf/SKILL.md"),
+    ],
+)
+def test_a_host_of_a_skill_has_several_spellings(skill: str, uri: str) -> None:
+    assert is_skill_uri(uri, [skill])
 
 
 def test_no_request_shows_the_skills_of_a_disabled_toolset(root: Path) -> None:

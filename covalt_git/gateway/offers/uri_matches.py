@@ -8,6 +8,8 @@ other URI, and an offer of another form decides about each URI.
 from __future__ import annotations
 
 import re
+import socket
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -56,11 +58,19 @@ _NOT_IN_A_SCHEME = re.compile(r"[^a-z0-9+.:/-]")
 _QUOTES = frozenset('<>"|^`')
 """What a parser may drop from a segment of a path, as it may characters that are not visible."""
 
-_SEPARATOR = re.compile(r"[/\\?#]")
+_SEPARATOR = re.compile(r"[/?#]")
 """What separates segments for some parser, also for one that takes a query for a part of the path."""
 
 _AFTER_A_NAME = re.compile("[;:]")
 """Where a port, parameters or a stream begin in a segment."""
+
+_ONE_CHARACTER = str.maketrans({"+": " ", "\u3002": "."})
+"""Characters that some parsers read as another: a blank of a form, and the full stop of a host in Chinese text."""
+
+_READ_IN_SEVERAL_WAYS = re.compile(r"\\|\ufffd|%(?:u|[0-9a-f]{2})|~[0-9]")
+"""Backslashes, codes that are not UTF-8, escapes that only some decode, and short names of Windows, after all decoding."""
+
+_LOCALHOST, _LOOPBACK = "localhost", "127.0.0.1"
 
 _NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
 _ADDRESS = re.compile(r"(?:(?:0|[1-9][0-9]{0,2})(?:\.(?!\Z)|\Z)){4}")
@@ -73,37 +83,73 @@ def is_skill_uri(uri: str, skills: Iterable[str] = ()) -> bool:
     They are read only as files of accepted skills, with their digests.  To accept a resource or a template accepts
     no content, and a link is not accepted at all, so these do not suffice for a text that a model follows.
 
-    A server can have skills and other resources of one scheme, so a URI in a spelling of its own decides by its segments
-    (:func:`_segments`): only those below the folder are of the skill.  A template is of the skill if the text before its
-    first value is; the URIs of the others are asked about one by one.
+    A server can have skills and other resources of one scheme, so such a URI is compared by its segments
+    (:func:`_segments`): only those below the folder are of the skill, and those that parsers may read as below it.
+    A template is of the skill if the text before its first value is; the URIs of the others are asked about one by one.
     """
-    if _scheme_text(uri).startswith(f"{SCHEME}:"):
+    scheme = _scheme_text(uri)
+    if scheme.startswith(f"{SCHEME}:"):
         return True
-    others = [skill for skill in skills if not skill.startswith(f"{SCHEME}:")]
-    folders = {_segments(skill.rpartition("/")[0]) for skill in others}
-    written = {_segments(text) for text in (uri, uri.partition("{")[0])} if folders else ()
-    return any(text[:size] in folders for text in written for size in range(len(text) + 1))
+    folders = [
+        _segments(skill.rpartition("/")[0])
+        for skill in skills
+        if not skill.startswith(f"{SCHEME}:") and _has_scheme_of(scheme, skill)
+    ]
+    if not folders:
+        return False
+    if len(uri) > _MOST_URI:
+        return True
+    written = {_segments(text) for text in (uri, uri.partition("{")[0])}
+    return None in written or any(
+        folder is None or segments[: len(folder)] == folder
+        for segments in written
+        if segments is not None
+        for folder in folders
+    )
+
+
+def _has_scheme_of(scheme: str, skill: str) -> bool:
+    own = skill.partition(":")[0]
+    # Many servers answer both with the same content.
+    return scheme.startswith(("http:", "https:") if own in {"http", "https"} else f"{own}:")
 
 
 @lru_cache(maxsize=4096)
-def _segments(uri: str) -> tuple[str, ...]:
-    """Return the scheme, the host and the segments of a path as the most lenient parser reads them, to compare them.
+def _segments(uri: str) -> tuple[str, ...] | None:
+    """Return the host and the segments of a URI's path as the most lenient parser reads them, to compare them.
 
     Escapes are decoded, also escaped ones, case is ignored, and so is what parsers leave out: users, ports, parameters,
     streams of Windows, dots and blanks at the ends, empty segments, and characters that are not visible.
+
+    None of a URI that may be any other.  This is also one with ``..`` in any spelling: parsers remove it, and the segment
+    before it, some of them before they decode and some after, with or without empty segments and queries.
     """
-    scheme, _, rest = _decoded(uri).partition(":")
+    text = _decoded(uri).translate(_ONE_CHARACTER)
+    if _READ_IN_SEVERAL_WAYS.search(text):
+        return None
+    scheme, _, rest = text.partition(":")
     segments: list[str] = []
-    for segment in _SEPARATOR.split(rest):
-        text = "".join(c for c in segment if c not in _QUOTES and display.is_shown(c))
-        if text == "..":
-            del segments[-1:]
-            continue
+    for part in _SEPARATOR.split(rest):
+        name = "".join(c for c in part if c not in _QUOTES and display.is_shown(c))
         if not segments:
-            text = text.rpartition("@")[2]
-        if name := _AFTER_A_NAME.split(text, maxsplit=1)[0].strip().rstrip(". "):
+            name = name.rpartition("@")[2]
+        name = _AFTER_A_NAME.split(name, maxsplit=1)[0].strip()
+        if ".." in "".join(name.split()) and not name.strip(". "):
+            return None
+        if name := name.rstrip(". "):
             segments.append(name)
-    return (_NOT_IN_A_SCHEME.sub("", scheme), *segments)
+    if not segments:
+        return ()
+    host, *path = segments
+    if host.startswith("["):
+        return None  # an address of IPv6, which may be one of IPv4
+    with suppress(OSError):
+        host = socket.inet_ntoa(socket.inet_aton(host))  # of 127.1 and 0x7f000001 the usual form
+    if host == _LOCALHOST:
+        host = _LOOPBACK
+    if _NOT_IN_A_SCHEME.sub("", scheme) == "file" and host == _LOOPBACK:
+        return tuple(path)
+    return (host, *path)
 
 
 def _scheme_text(uri: str) -> str:
@@ -115,7 +161,8 @@ def _decoded(uri: str) -> str:
     text = uri
     for _ in range(_MOST_ESCAPES):
         text = unquote(_ESCAPED_ESCAPE.sub("%", text))
-    return normalized("NFKC", text).casefold()
+    # Java takes `url:` before a scheme for nothing.
+    return normalized("NFKC", text).casefold().removeprefix("url:")
 
 
 def deciding_offers(offers: Iterable[ServerOffer], uri: str) -> list[ServerOffer]:
