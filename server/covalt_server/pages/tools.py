@@ -137,7 +137,7 @@ def call(tool_id: str) -> Response | str:
             chat_id=chat_id,
             run=_run(tool_detail, request.form),
             compared=_compared(tool_detail, request.form),
-            asks_for_two=len(request.form.getlist("compare")) != len(_SIDES),
+            asks_for_two=len(set(request.form.getlist("compare"))) != len(_SIDES),
         )
     if form.wants == "redraw":
         return _page(tool_detail, form, chat_id=chat_id)
@@ -193,7 +193,7 @@ def _compared(
     tool_detail: ToolDetail, query: MultiDict[str, str]
 ) -> tuple[ComparedPart, ...] | None:
     """Return the differences of the two calls that a query names, the older one first; None without two calls."""
-    ids = sorted(query.getlist("compare"))
+    ids = sorted(set(query.getlist("compare")))
     if len(ids) != len(_SIDES):
         return None
     chat_id = query.get("chat", "")
@@ -364,7 +364,7 @@ def _page(
         shown=rendered,
         runs=runs,
         arguments={row.id: _arguments(row) for row in runs},
-        picks=request.values.getlist("compare"),
+        picks=request.values.getlist("compare") or [row.id for row in runs[1::-1]],
         compared=compared,
         asks_for_two=asks_for_two,
         texts=_texts(tool_detail, form, chosen),

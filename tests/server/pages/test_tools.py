@@ -56,8 +56,11 @@ def test_the_last_calls_of_a_tool_fill_its_form_and_are_compared(
     assert "Result success" in page.text
     assert "pear" in page.text
 
-    picks = [one["value"] for one in page.named("input") if one.get("name") == "compare"]
-    assert picks == [call["id"] for call in api.get("list_calls", chat_id="c1")["calls"][:2]]
+    picks = [call["id"] for call in api.get("list_calls", chat_id="c1")["calls"][:2]]
+    # Enter in a checkbox of the form would press its first button, and run the tool again.
+    assert not [box for box in page.named("input") if box.get("type") == "checkbox"]
+    offered = [option["value"] for option in page.named("option") if option["value"] in picks]
+    assert offered == [*picks, *picks]
     assert "path: a.txt" in page.text
     assert "path: b.txt" in page.text
     first = [one.href for one in page.links if one.text == "Fill in"][1]
@@ -66,9 +69,9 @@ def test_the_last_calls_of_a_tool_fill_its_form_and_are_compared(
     assert any("a.txt" in line for line in compared.changed_lines("del"))
     assert any("b.txt" in line for line in compared.changed_lines("add"))
     typed = {"args/path": "typed.txt", "chat": "c1", "run": picks[0], "_compare": "1"}
-    for some in ([], picks[:1]):
+    for some in (picks[:1], [picks[0], picks[0]]):
         asked = visitor.send(page.form("read_file"), **typed, compare=some)
-        assert "Choose two runs to compare." in asked.text
+        assert "Choose two different calls to compare." in asked.text
         assert "Result success" in asked.text
         assert asked.form("read_file").fields["args/path"] == ["typed.txt"]
     both = visitor.send(page.form("read_file"), **typed, compare=picks)
