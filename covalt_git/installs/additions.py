@@ -116,13 +116,13 @@ def _union(old: Any, new: Any, place: str) -> Any:
         both = {key: _union(old[key], new[key], f"{place}.{key}") for key in old if key in new}
         return {**old, **new, **both}
     if not isinstance(old, list) or not isinstance(new, list):
-        raise _differs(f"`{place}`")
+        raise _differs(place)
     result = list(old)
     ids = {_identity(item): item for item in old if _identity(item)}
     for item in new:
         name = _identity(item)
         if name in ids and ids[name] != item:
-            raise _differs(f"{name} in `{place}`")
+            raise _differs(f"{name} in {place}")
         if item not in result:
             result.append(item)
     return result
@@ -134,4 +134,7 @@ def _identity(item: Any) -> str:
 
 
 def _differs(what: str) -> NotAddedError:
-    return NotAddedError(f"it cannot be added: {what} is different in the toolset")
+    return NotAddedError(
+        f"it cannot be added: {what} is different in the toolset; import it under another name, or replace the toolset",
+        hint="with --as NAME, or with --existing replace",
+    )

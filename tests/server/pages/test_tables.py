@@ -41,9 +41,9 @@ def test_a_table_is_sorted_filtered_and_read_by_pages(visitor: Visitor, api: Api
     warm = visitor.open(f"/chats/c1/files/days.csv?sort={form.fields['sort'][0]}&c1=&c2=>20")
     assert "60 rows that match, 250 in total" in warm.text
     assert cells(warm)[:3] == ["39", "2026-039", "30"]
-    assert "where=%232%3E20" in warm.link("Export 60 rows")
+    assert "where=%232%3E20" in warm.link("Download 60 rows as CSV")
     content = visitor.app.test_client().get(
-        warm.link("Export 60 rows"), base_url=HOME, headers=BEARER
+        warm.link("Download 60 rows as CSV"), base_url=HOME, headers=BEARER
     )
     assert content.get_data(as_text=True).splitlines()[1] == "2026-039,30"
     listed = warm.source.index("Active conditions")
@@ -94,5 +94,5 @@ def test_a_result_is_a_table_and_downloaded_exactly(visitor: Visitor, api: Api) 
 
     assert cells(page)[:9] == ["147", "6", "146", "146", "5", "145", "145", "4", "144"]
     assert cells(page)[-3:] == ["148", "", "147"]
-    download = api.client().get(page.link("Download as JSON"), base_url=HOME, headers=BEARER)
+    download = api.client().get(page.link("Download all as JSON"), base_url=HOME, headers=BEARER)
     assert json.loads(download.get_data()) == rows
