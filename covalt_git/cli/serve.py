@@ -13,7 +13,7 @@ import click
 from covalt_git.cli.groups import JsonCommand, wants_json
 from covalt_git.cli.terminal import output
 from covalt_git.cli.worker import queue_option
-from covalt_git.serving.server import ServedProject, serve
+from covalt_git.serving.server import TOKEN_VARIABLE, ServedProject, serve
 from covalt_git.system import programs
 from covalt_git.system.node_folder import folder_text
 
@@ -56,7 +56,7 @@ def command(
 
     Prints the URL to open.  It contains a token that gives all your permissions.  The token is new at
     every start, unless COVALT_GIT_TOKEN is set.  Chats are at /git/CHAT for git clone and git push, with
-    the token as the password.  With --queue, `covalt-git worker` makes the calls.
+    the token as the password.  With --log-format json and COVALT_GIT_TOKEN, it is printed without the token.  With --queue, `covalt-git worker` makes the calls.
 
     Example: covalt-git serve --port 8000
     """
@@ -96,8 +96,10 @@ def print_url(serving: ServedProject) -> None:
         return
     name = folder_text(serving.root)
     output.say(f"serving {name!r} until Ctrl-C; open in your browser:", err=True)
-    # Alone on stdout, so that a script can read it.
-    click.echo(serving.url)
+    # Alone on stdout, so that a script can read it.  Where logs are collected, stdout often is too: who reads them would
+    # get the token, which the environment has.
+    is_logged = output.lines is not None and TOKEN_VARIABLE in os.environ
+    click.echo(listener.url if is_logged else serving.url)
 
 
 def open_pages(serving: ServedProject) -> None:

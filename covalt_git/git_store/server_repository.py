@@ -39,6 +39,7 @@ _BRANCHES = "refs/heads/"
 _PREFIXES = (_BRANCHES, "refs/covalt/")
 _REJECTED = re.compile(r"^!\t[^\t]*:([^\t]+)\t(.*)$", re.MULTILINE)
 _GONE = "couldn't find remote ref"
+_ASKS_FOR_LOGIN = re.compile("could not read (?:Username|Password)|Authentication failed")
 _NO_TREE = {
     "sha1": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
     "sha256": "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
@@ -249,6 +250,13 @@ class ServerRepository:
         why = _last_line(outcome.stderr)
         if self.password:
             why = why.replace(self.password, "***")
+        if _ASKS_FOR_LOGIN.search(why):
+            # A server that refuses a login asks for another one.
+            why = (
+                "the server asks for a user name and a password"
+                if self.password is None
+                else f"the server refused the password of {self.username!r}"
+            )
         kind = RefGoneError if _GONE in why else ServerError
         raise kind(f"git {command} of {self.url} failed: {why}", hint=self.hint)
 

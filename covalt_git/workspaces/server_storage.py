@@ -95,7 +95,7 @@ class ServerStorage:
         except ServerError as error:
             raise ServerError(
                 f"the list of chats cannot be read: {error.message}",
-                hint="if you have not prepared the server yet: covalt-git storage migrate git",
+                hint="covalt-git storage check",
             ) from None
         return {name for ref in refs if is_id(name := ref.removeprefix(CHATS))}
 

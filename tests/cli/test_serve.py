@@ -4,15 +4,21 @@ import http.client
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import click
 import pytest
 
+from covalt_git.cli.serve import print_url
+from covalt_git.cli.terminal import output
 from covalt_git.project import Project
+from covalt_git.serving.listen_socket import ListenSocket
+from covalt_git.serving.server import ServedProject
 from covalt_git.serving.server_registry import pages_url
 from tests.api_client import make_project
 from tests.command import Piped
@@ -174,6 +180,18 @@ def test_the_token_may_come_from_the_environment_and_the_browser_is_opened(
     assert server.get("/api/list_toolsets", Authorization=f"Bearer {token}")[0] == 200
     server.command.interrupt()
     assert "GET" not in server.command.end().stderr  # which --verbose prints
+
+
+def test_a_log_has_no_token_that_the_environment_has(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("COVALT_GIT_TOKEN", "a-token-of-the-environment")
+    monkeypatch.setattr(output, "lines", lambda *_, **__: None)
+    with socket.socket() as bound, click.Context(click.Command("serve")):
+        listener = ListenSocket(bound, "127.0.0.1", 8787, open_to_others=False)
+        print_url(ServedProject(tmp_path, listener, "a-token-of-the-environment"))
+
+    assert capsys.readouterr().out == "http://127.0.0.1:8787\n"
 
 
 @pytest.mark.parametrize(

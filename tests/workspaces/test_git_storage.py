@@ -315,6 +315,7 @@ def test_a_server_over_http_gets_the_password_of_a_secret(
         monkeypatch.setenv("GIT_TOKEN", "another-secret")
         with pytest.raises(ServerError) as error, a.open("c1"):
             pass
+        assert "the server refused the password of 'bot'" in str(error.value)
         assert "another-secret" not in str(error.value)
         monkeypatch.delenv("GIT_TOKEN")
         with pytest.raises(CovaltError, match="the secret GIT_TOKEN"), a.open("c1"):
