@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from covalt_git.access.grants import GrantNeededError
 from covalt_git.access.security import TokenRefusedError
 from covalt_git.access.visibility import HiddenTargetError
+from covalt_git.calls import tool_grants
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import RUNNING
 from covalt_git.catalog import tool_names
@@ -277,7 +279,7 @@ class Gateway:
     def check_access(self, tool_id: str) -> None:
         """Check that the principal may still call a tool, as it could when the call began.
 
-        A toolset that its author is editing ends no call.
+        A toolset that has errors, because its author is editing it, ends no call.
 
         Raises:
             CovaltError: if it may not; with the status 503 while ``covalt.yaml`` has errors, so that this is unknown.
@@ -296,14 +298,18 @@ class Gateway:
             catalog = self.project().catalog
             if not catalog.sees(tool_id):
                 return gone
-            catalog.find_callable(tool_id)
+            target = catalog.find_callable(tool_id)
+            tool_grants.check_runnable(target.tool, target.toolset.state)
         except BrokenConfigError as error:
             return error.message, error.code, 503
-        except (DisabledToolError, HiddenTargetError, TokenRefusedError):
+        except (
+            *(DisabledToolError, HiddenTargetError, TokenRefusedError),
+            *(UnknownNameError, GrantNeededError),
+        ):
             return gone
         except CovaltError:  # such as an error in its toolset
             return None
-        return None
+        return None if all("direct" in tool.callers for tool in target.tools) else gone
 
     def _search_names(self) -> set[str]:
         """Return the names of the tools of the project that are listed in search mode: of scripts, if the role may run them."""

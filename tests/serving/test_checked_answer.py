@@ -8,6 +8,9 @@ import httpx2
 import pytest
 
 from covalt_git.credentials.agent_tokens import AgentTokens
+from covalt_git.errors import CovaltError
+from covalt_git.gateway.service import Gateway
+from covalt_git.grants.grants import add_grant, revoke_all
 from covalt_git.serving import mcp_endpoint
 from tests.mcp_client import VERSIONS, add_toolset, make_project, request
 from tests.operations_client import Operations
@@ -31,6 +34,9 @@ name: Slow
 version: "1"
 tools:
   - {id: slow, entrypoint: "tools.slow:slow"}
+"""
+HTTP_TOOL = """\
+  - {id: ping, http: {method: GET, url: "https://example.com/ping"}}
 """
 
 
@@ -138,6 +144,47 @@ def test_an_open_call_delivers_nothing_after_its_client_may_not_call_the_tool_an
     # An author who edits the toolset ends no call.
     assert any("the result" in line for line in lines) == (change is edit_the_toolset)
     assert bool(lines) == (change is edit_the_toolset)
+
+
+def remove_the_tool(manifest: Path) -> None:
+    manifest.write_text(manifest.read_text().replace("{id: slow,", "{id: other,"))
+
+
+def remove_the_toolset(manifest: Path) -> None:
+    manifest.parent.rename(manifest.parents[2] / "removed")
+
+
+def leave_it_to_scripts(manifest: Path) -> None:
+    manifest.write_text(manifest.read_text().replace('slow:slow"', 'slow:slow", callers: [script]'))
+
+
+def revoke_the_grant(manifest: Path) -> None:
+    revoke_all(manifest.parents[2], "slow")
+
+
+@pytest.mark.parametrize(
+    ("tool_id", "change"),
+    [
+        ("slow:slow", remove_the_tool),
+        ("slow:slow", remove_the_toolset),
+        ("slow:slow", leave_it_to_scripts),
+        ("slow:ping", revoke_the_grant),
+    ],
+)
+def test_a_call_ends_when_its_tool_is_removed_or_refuses_such_calls(
+    tmp_path: Path, tool_id: str, change: Callable[[Path], None]
+) -> None:
+    root = project(tmp_path / "project")
+    manifest = root / "toolsets/slow/toolset.yaml"
+    manifest.write_text(f"{manifest.read_text()}{HTTP_TOOL}")
+    add_grant(root, "slow", "network", "", ["example.com"], by="me")
+    gateway = Gateway(root, "writer")
+    gateway.check_access(tool_id)
+
+    change(manifest)
+    with pytest.raises(CovaltError) as refused:
+        gateway.check_access(tool_id)
+    assert (refused.value.code, refused.value.http_status) == ("denied", 403)
 
 
 def begin_session(http: httpx2.Client, port: int, headers: dict[str, str]) -> str:
