@@ -10,20 +10,20 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import mcp_types as types
 from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from covalt_git.json_values import storable
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mcp.client._transport import ReadStream, WriteStream
 
@@ -69,8 +69,8 @@ class ToolResults:
         self._answered: set[str] = set()
         self._stray: list[str] = []
         self._first: int | None = None
-        self.listing: JsonObject = {}
-        """The last page of tools, as the server sent it."""
+        self.pages: dict[str, JsonObject] = {}
+        """The last page of each list, by the method that requests it, as the server sent it."""
 
     @property
     def stray_lines(self) -> list[str]:
@@ -113,8 +113,8 @@ class ToolResults:
             return self._unassigned(message.model_dump(exclude_unset=True))
         method = self._open.pop(request, "")
         self._answered.add(method)
-        if method == "tools/list" and isinstance(message, types.JSONRPCResponse):
-            self.listing = message.result
+        if method.endswith("/list") and isinstance(message, types.JSONRPCResponse):
+            self.pages[method] = message.result
         if method == _TASK and isinstance(message, types.JSONRPCResponse):
             return self._without_result(message, request)
         # The SDK takes "4" for 4, so the result has to be looked up by the id as the SDK compares it.
@@ -224,30 +224,60 @@ class ToolResults:
         return result
 
 
-def sound_page(listing: JsonObject) -> tuple[types.ListToolsResult, list[str]]:
-    """Return a page of tools that the SDK rejected without the tools that have no definition, and why they are left out.
+class _List(NamedTuple):
+    """A list that servers have, as the protocol and the SDK name it."""
+
+    method: str
+    key: str
+    attribute: str
+    entry: type[BaseModel]
+    page: type[types.PaginatedResult]
+
+
+_LISTS = {
+    "tool": _List("tools/list", "tools", "tools", types.Tool, types.ListToolsResult),
+    "resource": _List(
+        "resources/list", "resources", "resources", types.Resource, types.ListResourcesResult
+    ),
+    "template": _List(
+        "resources/templates/list",
+        *("resourceTemplates", "resource_templates"),
+        types.ResourceTemplate,
+        types.ListResourceTemplatesResult,
+    ),
+    "prompt": _List("prompts/list", "prompts", "prompts", types.Prompt, types.ListPromptsResult),
+}
+
+
+def sound_page(
+    kind: str, pages: Mapping[str, JsonObject]
+) -> tuple[types.PaginatedResult, list[str]]:
+    """Return the last page of a list, which the SDK rejected, without its invalid entries, and why they are left out.
 
     A tool whose input schema is a wrong one is returned: its lock has it, and says so.
 
     Raises:
         ValidationError: if something else of the page is wrong.
     """
+    form = _LISTS[kind]
+    listing = pages.get(form.method, {})
     sound, left_out = [], []
-    tools = listing.get("tools")
-    for tool in tools if isinstance(tools, list) else ():
+    entries = listing.get(form.key)
+    for entry in entries if isinstance(entries, list) else ():
         try:
-            sound.append(types.Tool.model_validate(tool, by_name=False))
+            sound.append(form.entry.model_validate(entry, by_name=False))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            name = tool.get("name") if isinstance(tool, dict) else tool
+            fields = entry if isinstance(entry, dict) else {"name": entry}
+            name = fields.get("uri") or fields.get("uriTemplate") or fields.get("name")
             place = ".".join(map(str, first["loc"])) or "definition"
             left_out.append(
-                f"the tool {_text(name)!r} is not listed, because its {place} is invalid: {first['msg'].lower()}"
+                f"the {kind} {_text(name)!r} is not listed, because its {place} is invalid: {first['msg'].lower()}"
             )
-    rest = {key: value for key, value in listing.items() if key != "tools"}
-    listed = [] if isinstance(tools, list) else tools
-    page = types.ListToolsResult.model_validate(rest | {"tools": listed}, by_name=False)
-    return page.model_copy(update={"tools": sound}), left_out
+    rest = {key: value for key, value in listing.items() if key != form.key}
+    listed = [] if isinstance(entries, list) else entries
+    page = form.page.model_validate(rest | {form.key: listed}, by_name=False)
+    return page.model_copy(update={form.attribute: sound}), left_out
 
 
 def is_foreign_answer(method: str, content: bytes) -> bool:

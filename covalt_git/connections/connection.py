@@ -96,6 +96,19 @@ _NAMES = ("name", "uri", "uriTemplate")
 
 Kind = TypeVar("Kind", bound=str)
 
+
+class Offers(NamedTuple):
+    """What a server offers besides its tools.
+
+    Attributes:
+        listed: the definitions, with their kinds.
+        failed: the kinds whose list the server did not return.
+    """
+
+    listed: list[tuple[OfferKind, JsonObject]]
+    failed: tuple[OfferKind, ...]
+
+
 State = Literal["stopped", "starting", "ready", "failed"]
 
 
@@ -236,35 +249,69 @@ class Connection:
         _note(self._unlisted, caller)
         return tools
 
-    async def offers(self, caller: EventHandlers) -> list[tuple[OfferKind, JsonObject]]:
-        """Return the definitions of the server's resources, resource templates, prompts and skills, with their kinds.
+    async def offers(self, caller: EventHandlers) -> Offers:
+        """Return the definitions of the server's resources, resource templates, prompts and skills.
 
         Raises:
-            CovaltError: if the server cannot be started or reached, or answers with an error.
+            CovaltError: if the server cannot be started or reached.
         """
         async with self._request_lock:
             client = await self.client(caller)
             able = client.server_capabilities
+            kinds: list[OfferKind] = []
+            kinds += ["resource", "template"] if able.resources is not None else []
+            kinds += ["prompt"] if able.prompts is not None else []
+            kinds += ["skill"]
             definitions: list[tuple[OfferKind, JsonObject]] = []
             left_out: list[str] = []
+            failed: list[OfferKind] = []
+            for kind in kinds:
+                try:
+                    definitions += await self._list(client, kind, left_out)
+                except Exception as error:  # noqa: BLE001 - the SDK raises many types
+                    problem = self._request_error(error).message
+                    left_out.append(
+                        f"its {kind}s cannot be listed, so those of the last refresh stay: {problem}"
+                    )
+                    failed.append(kind)
+            mask = mask_of(self.definition)
+            listed, unlisted = _masked(mask, definitions)
+            _note([*unlisted, *map(mask.text, left_out)], caller)
+            return Offers(listed, (*failed,))
+
+    async def _list(
+        self, client: Client, kind: OfferKind, left_out: list[str]
+    ) -> list[tuple[OfferKind, JsonObject]]:
+        match kind:
+            case "resource":
+                return await self._pages(kind, client.list_resources, "resources", left_out)
+            case "template":
+                templates = client.list_resource_templates
+                return await self._pages(kind, templates, "resource_templates", left_out)
+            case "prompt":
+                return await self._pages(kind, client.list_prompts, "prompts", left_out)
+            case "skill":
+                skills, others = await listed_skills(client, MOST_PAGES)
+                left_out += others
+                return [(kind, entry) for entry in skills]
+
+    async def _pages(
+        self,
+        kind: Kind,
+        request: Callable[..., Awaitable[types.PaginatedResult]],
+        name: str,
+        left_out: list[str],
+    ) -> list[tuple[Kind, JsonObject]]:
+        async def page(**params: Any) -> types.PaginatedResult:
             try:
-                if able.resources is not None:
-                    definitions += await _pages(
-                        "resource", client.list_resources, "resources", left_out
-                    )
-                    definitions += await _pages(
-                        "template", client.list_resource_templates, "resource_templates", left_out
-                    )
-                if able.prompts is not None:
-                    definitions += await _pages("prompt", client.list_prompts, "prompts", left_out)
-                skills, other_skills = await listed_skills(client, MOST_PAGES)
-                left_out += other_skills
-                definitions += (("skill", entry) for entry in skills)
-            except Exception as error:  # noqa: BLE001 - the SDK raises many types
-                raise self._request_error(error) from None
-            listed, unlisted = _masked(mask_of(self.definition), definitions)
-            _note([*unlisted, *map(mask_of(self.definition).text, left_out)], caller)
-            return listed
+                return await request(**params)
+            except ValidationError:
+                # For one invalid entry, the SDK rejects all.
+                sound, unsound = sound_page(kind, self._results.pages)
+                left_out.extend(unsound)
+                return sound
+
+        return await _pages(kind, page, name, left_out)
 
     async def get_prompt(
         self,
@@ -527,8 +574,8 @@ class Connection:
         # Before each call: a server may replace a tool after the user has accepted it
         # (test_a_tool_that_changed_since_it_was_accepted_is_not_called).
         tools = await self._definitions(client)
-        digests = [locked_tool(tool).digest for tool in tools if tool["name"] == call.tool]
-        if digests == [call.digest]:
+        digests = {locked_tool(tool).digest for tool in tools if tool["name"] == call.tool}
+        if digests == {call.digest}:
             return
         name = self.definition.name
         what = "has changed since it was accepted" if digests else "no longer exists"
@@ -542,17 +589,8 @@ class Connection:
             return self._tools
         left_out: list[str] = []
 
-        async def page(**request: Any) -> types.ListToolsResult:
-            try:
-                return await client.list_tools(**request)
-            except ValidationError:
-                # For one wrong tool, the SDK rejects all.
-                sound, unsound = sound_page(self._results.listing)
-                left_out.extend(unsound)
-                return sound
-
         try:
-            tools = await _pages("tool", page, "tools", left_out)
+            tools = await self._pages("tool", client.list_tools, "tools", left_out)
         except Exception as error:  # noqa: BLE001 - the SDK raises many types
             raise self._request_error(error) from None
         listed, unlisted = _masked(mask_of(self.definition), tools)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
+    from covalt_git.connections.connection import Offers
     from covalt_git.connections.definition import Definition, Name
     from covalt_git.connections.server_tasks import TaskState
     from covalt_git.json_values import JsonObject
-    from covalt_git.models.sources.tool_lock import OfferKind
 
 Result = TypeVar("Result")
 
@@ -103,13 +103,11 @@ class Connections:
             cancel,
         )
 
-    def offers(
-        self, definition: Definition, *, handlers: EventHandlers = _NO_HANDLERS
-    ) -> list[tuple[OfferKind, JsonObject]]:
-        """Return the definitions of a server's resources, resource templates, prompts and skills, with their kinds.
+    def offers(self, definition: Definition, *, handlers: EventHandlers = _NO_HANDLERS) -> Offers:
+        """Return the definitions of a server's resources, resource templates, prompts and skills.
 
         Raises:
-            CovaltError: as :meth:`begin`, and if the server answers with an error.
+            CovaltError: as :meth:`begin`.
         """
         return self._use(
             definition,

@@ -97,6 +97,36 @@ def test_they_are_passed_on_by_namespace(root: Path, version: str) -> None:
     talk(root, say, version=version)
 
 
+def test_an_invalid_definition_or_list_of_a_server_ends_no_other(root: Path) -> None:
+    note, pixel = OFFERS["resources/list"]["resources"]
+    (greet,) = OFFERS["prompts/list"]["prompts"]
+    broken = {
+        "resources/list": {
+            "resources": [
+                *(None, {"uri": "first://bad", "name": 5}, note, note),
+                *(pixel, pixel | {"title": "Another"}),
+            ]
+        },
+        "resources/templates/list": {"resourceTemplates": "none"},
+        "prompts/list": {"prompts": [{"name": "icons", "icons": 5}, greet]},
+    }
+    offer(root, broken)
+    notes: list[str] = []
+    ask = partial(list_tools, root=root, report=notes.append)
+    refresh(root, find_source(root, "near", "near"), ask)
+
+    async def say(client: Client) -> None:
+        # The list of templates failed, so the accepted one stays.  Which pixel was accepted is not clear.
+        assert await offered(client) == ([NOTE], [f"{NOTES}{{number}}"], ["near.greet"])
+
+    talk(root, say)
+    reasons = [
+        *("resource 'null' is not", "resource 'first://bad' is not", "prompt 'icons' is not"),
+        *("its templates cannot be listed", "'first://pixel' is not listed, because the server"),
+    ]
+    assert all(any(reason in note for note in notes) for reason in reasons), notes
+
+
 @versions
 def test_arguments_are_completed_by_a_server_that_declares_it(root: Path, version: str) -> None:
     prompt = types.PromptReference(name="near.greet")

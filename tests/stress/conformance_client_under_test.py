@@ -78,7 +78,9 @@ def main() -> int:
 
 def use_skills(connections: Connections, server: Definition, *, load: bool) -> None:
     """List the skills, as ``source refresh`` does; with ``load``, read their files as agents get them."""
-    skills = [parsed_entry(entry) for kind, entry in connections.offers(server) if kind == "skill"]
+    skills = [
+        parsed_entry(entry) for kind, entry in connections.offers(server).listed if kind == "skill"
+    ]
     for skill in skills if load else ():
         for file in skill.files:
             contents = connections.read_resource(server, file.uri, 20.0)

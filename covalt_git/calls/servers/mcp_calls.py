@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from covalt_git.access.grants import granted
 from covalt_git.calls.running import Installing
@@ -27,7 +27,13 @@ from covalt_git.models.elicitation import Question
 from covalt_git.models.outcomes import Outcome
 from covalt_git.models.project_config import DEFAULT_ANSWER_S, effective_limits
 from covalt_git.models.sources.server_definition import references_of
-from covalt_git.models.sources.tool_lock import BadDefinitionError, locked_offer, locked_tool
+from covalt_git.models.sources.tool_lock import (
+    BadDefinitionError,
+    LockedTool,
+    OfferKind,
+    locked_offer,
+    locked_tool,
+)
 from covalt_git.models.tool_properties import Limits
 from covalt_git.system.file_cache import signature
 from covalt_git.toolsets.permissions import check_servers_trusted
@@ -45,7 +51,7 @@ if TYPE_CHECKING:
     from covalt_git.elicitation.requests import Inquiry
     from covalt_git.json_values import JsonObject
     from covalt_git.models.project_config import ProjectConfig
-    from covalt_git.models.sources.tool_lock import LockedOffer, LockedTool
+    from covalt_git.models.sources.tool_lock import LockedOffer
     from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.models.toolset_state import ProgramSandbox
     from covalt_git.runtime.mcp_tool import McpJob
@@ -469,10 +475,10 @@ def list_tools(
             handlers = event_handlers.EventHandlers(starting=report)
             tools = pool.CONNECTIONS.tools(opened, handlers=handlers)
             try:
-                offers = pool.CONNECTIONS.offers(opened, handlers=handlers)
+                offers, failed = pool.CONNECTIONS.offers(opened, handlers=handlers)
             except CovaltError as error:
                 report(f"its resources, prompts and skills cannot be listed: {error.message}")
-                offers = []
+                offers, failed = [], get_args(OfferKind)
         finally:
             pool.CONNECTIONS.end(opened.name)
     locked: list[LockedTool | LockedOffer] = []
@@ -486,6 +492,30 @@ def list_tools(
             locked.append(entry())
         except BadDefinitionError as error:  # the others are refreshed
             reasons.append(f"{error.message}; it is not listed")
-    for note in server_texts.notes_of_a_listing(reasons):
+    listed, twice = _without_contradictions(locked)
+    for note in server_texts.notes_of_a_listing([*reasons, *twice]):
         report(note)
-    return tuple(locked)
+    lock = toolset.locks.get(server.id)
+    stored = lock.value.offers.values() if lock and lock.value else ()
+    # A list that failed does not say that what it had is gone.
+    return (*listed, *(offer for offer in stored if offer.kind in failed))
+
+
+def _without_contradictions(
+    locked: Sequence[LockedTool | LockedOffer],
+) -> tuple[list[LockedTool | LockedOffer], list[str]]:
+    """Return entries without those of one name and different contents, and why they are left out.
+
+    None of them stays: a server could replace an accepted definition by another one before it.
+    """
+    by_name: dict[tuple[str, str], dict[str, LockedTool | LockedOffer]] = {}
+    for entry in locked:
+        kind = "tool" if isinstance(entry, LockedTool) else entry.kind
+        by_name.setdefault((kind, entry.upstream), {})[entry.digest] = entry
+    notes = [
+        f"the {kind} {name!r} is not listed, because the server lists it twice with different contents"
+        for (kind, name), entries in by_name.items()
+        if len(entries) > 1
+    ]
+    definite = [entries for entries in by_name.values() if len(entries) == 1]
+    return [entry for entries in definite for entry in entries.values()], notes
