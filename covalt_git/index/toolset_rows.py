@@ -23,7 +23,6 @@ from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import BUILTIN_NAMESPACE, ToolId
 from covalt_git.system.fork_pool import each, ignore_progress
 from covalt_git.toolsets.builtin_tools import BUILTINS, NAME
-from covalt_git.toolsets.project_files import namespaces_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -119,6 +118,8 @@ def put_rows(connection: sqlite3.Connection, rows: Iterable[tuple[str, Row]]) ->
 
 
 def _reading_row(toolset: Toolset, signature: ToolsetSignature) -> Row:
+    from covalt_git.toolsets.project_files import namespaces_of  # noqa: PLC0415 - only a changed toolset is read
+
     return {
         "toolset_id": toolset.id,
         "signature": signature.signature,
