@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from covalt_git.json_values import JsonObject
+    from covalt_git.manifests.override_keys import Namespace
     from covalt_git.models.prompts import Item
-    from covalt_git.toolsets.project_files import Namespace
 
 _MOST_TOOLS = 1 << 14
 """Maximum number of parsed tools, and of parsed lists of problems, in memory."""

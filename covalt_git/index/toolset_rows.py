@@ -17,7 +17,11 @@ from covalt_git.index.toolset_signatures import (
     changed_toolsets,
     read_with_signature,
 )
-from covalt_git.manifests.override_keys import overridden_tool, override_key
+from covalt_git.manifests.override_keys import (
+    declared_with_aliases,
+    overridden_tool,
+    override_key,
+)
 from covalt_git.manifests.toolset_files import toolset_folder, toolset_ids
 from covalt_git.models.toolset_state import LocalOverride
 from covalt_git.names import BUILTIN_NAMESPACE, ToolId
@@ -118,8 +122,6 @@ def put_rows(connection: sqlite3.Connection, rows: Iterable[tuple[str, Row]]) ->
 
 
 def _reading_row(toolset: Toolset, signature: ToolsetSignature) -> Row:
-    from covalt_git.toolsets.project_files import namespaces_of  # noqa: PLC0415 - only a changed toolset is read
-
     return {
         "toolset_id": toolset.id,
         "signature": signature.signature,
@@ -129,7 +131,7 @@ def _reading_row(toolset: Toolset, signature: ToolsetSignature) -> Row:
         "problems": as_text([asdict(problem) for problem in toolset.problems]),
         "tool_ids": as_text(toolset.tool_ids),
         "paths": signature.paths,
-        "namespaces": as_text(namespaces_of(toolset)),
+        "namespaces": as_text(declared_with_aliases(toolset.manifest, toolset.state)),
     }
 
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from covalt_git.models.toolset_manifest import ToolsetManifest
     from covalt_git.models.toolset_state import ToolsetState
 
+    Namespace = tuple[Loc, str, str]
+    """A server or source: its place in the manifest, its id there, and its namespace in this project."""
+
 
 def override_key(toolset_id: str, tool_id: str) -> str:
     """Return the full tool id for the ``tool_id`` of an override."""
@@ -23,6 +26,22 @@ def override_key(toolset_id: str, tool_id: str) -> str:
 def namespace_of(server_id: str, state: ToolsetState) -> str:
     """Return the namespace of a server or source in this project: its alias, if it has one."""
     return state.aliases.get(server_id, server_id)
+
+
+def declared_with_aliases(
+    manifest: ToolsetManifest | None, state: ToolsetState
+) -> tuple[Namespace, ...]:
+    """Return the namespaces of the servers and sources that a manifest declares."""
+    if manifest is None:
+        return ()
+    declared: list[tuple[Loc, str]] = [
+        (("mcp_servers", position, "id"), server.id)
+        for position, server in enumerate(manifest.mcp_servers)
+    ]
+    declared += [
+        (("sources", position, "id"), source.id) for position, source in enumerate(manifest.sources)
+    ]
+    return tuple((loc, name, namespace_of(name, state)) for loc, name in declared)
 
 
 def overridden_tool(toolset_id: str, tool_id: str, state: ToolsetState) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covalt_git.manifests.override_keys import declared_with_aliases
 from covalt_git.names import id_key
-from covalt_git.toolsets.project_files import namespace_problems, namespaces_of
+from covalt_git.toolsets.project_files import namespace_problems
 
 if TYPE_CHECKING:
     from covalt_git.errors import Problem
@@ -38,6 +39,6 @@ def namespace_owners(context: Context, toolset: Toolset) -> list[str]:
     return [
         f"the toolset {owners[id_key(named)]!r} already has the namespace {named!r}:"
         f" its tools are listed only after you rename one of them"
-        for _, _, named in namespaces_of(toolset)
+        for _, _, named in declared_with_aliases(toolset.manifest, toolset.state)
         if id_key(named) in owners
     ]

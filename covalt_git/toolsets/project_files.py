@@ -13,7 +13,7 @@ from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import Problem, in_order
 from covalt_git.manifests.data_folder import data_problems
 from covalt_git.manifests.machine_folders import link_problems
-from covalt_git.manifests.override_keys import namespace_of
+from covalt_git.manifests.override_keys import declared_with_aliases
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
 from covalt_git.manifests.state_files import LOCK_FOLDER, read_lock
@@ -37,11 +37,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.manifests.model_errors import Loc
+    from covalt_git.manifests.override_keys import Namespace
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.rules import PolicyRule
-
-    Namespace = tuple[Loc, str, str]
-    """A server or source: its place in the manifest, its id there, and its namespace in this project."""
 
 
 class CheckedToolset(NamedTuple):
@@ -71,7 +69,7 @@ class CheckedToolset(NamedTuple):
             toolset.tool_count,
             toolset.tool_ids,
             toolset.id == REGISTRY_NAMESPACE or _requests_grants(toolset.manifest),
-            namespaces_of(toolset),
+            declared_with_aliases(toolset.manifest, toolset.state),
             tuple(lock.path for lock in toolset.locks.values()),
             toolset.problems,
         )
@@ -235,31 +233,14 @@ def namespace_problems(
     return problems
 
 
-def namespaces_of(toolset: Toolset) -> tuple[Namespace, ...]:
-    """Return the namespaces of the servers and sources that a toolset declares."""
-    return tuple(
-        (loc, name, namespace_of(name, toolset.state))
-        for loc, name in _declared_namespaces(toolset.manifest)
-    )
-
-
 def declared_namespaces(root: Path) -> dict[str, str]:
     """Return the namespaces of all servers and sources, after aliases, with their toolsets."""
     owners = {}
     for name in toolset_ids(root / "toolsets"):
         toolset = read_toolset(root, name)
-        for _, declared in _declared_namespaces(toolset.manifest):
-            owners[namespace_of(declared, toolset.state)] = toolset.id
+        for _, _, named in declared_with_aliases(toolset.manifest, toolset.state):
+            owners[named] = toolset.id
     return owners
-
-
-def _declared_namespaces(manifest: ToolsetManifest | None) -> Iterator[tuple[Loc, str]]:
-    if manifest is None:
-        return
-    for position, server in enumerate(manifest.mcp_servers):
-        yield ("mcp_servers", position, "id"), server.id
-    for position, source in enumerate(manifest.sources):
-        yield ("sources", position, "id"), source.id
 
 
 def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:

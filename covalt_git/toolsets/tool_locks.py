@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from covalt_git.checks.hidden_characters import hidden_characters
 from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import Problem
+from covalt_git.json_values import json_schema
 from covalt_git.json_values.shared_definitions import Definitions, Shared, Types
 from covalt_git.manifests.override_keys import namespace_of
 from covalt_git.manifests.reading import part_problems, shown_path
@@ -254,8 +255,6 @@ def _false_definitions(lock: Reading[ToolLock], tool: LockedTool) -> Iterator[Pr
 
 def broken_schemas(lock: ToolLock) -> dict[str, list[tuple[Loc, str]]]:
     """Return the problems of the input schemas of a lock's tools, by name; only of those that have problems."""
-    from covalt_git.json_values import json_schema  # noqa: PLC0415 - lists of the index check no lock
-
     tools, definitions = lock.tools, Definitions(lock.definitions)
     # The tools of a document share its definitions, so all are checked at once, and each only if there is a problem.
     shared = [tool.input_schema for tool in tools.values() if tool.definitions is not None]
