@@ -55,8 +55,9 @@ def command(
     """Serve the project in your browser, until Ctrl-C.
 
     Prints the URL to open.  It contains a token that gives all your permissions.  The token is new at
-    every start, unless COVALT_GIT_TOKEN is set.  Chats are at /git/CHAT for git clone and git push, with
-    the token as the password.  With --log-format json and COVALT_GIT_TOKEN, it is printed without the token.  With --queue, `covalt-git worker` makes the calls.
+    every start, unless COVALT_GIT_TOKEN is set; then the URL has no token with --log-format json, because
+    logs are read by others.  Chats are at /git/CHAT for git clone and git push, with the token as the
+    password.  With --queue, `covalt-git worker` makes the calls.
 
     Example: covalt-git serve --port 8000
     """

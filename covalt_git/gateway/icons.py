@@ -15,7 +15,7 @@ _SHOWN = ("https://", "data:image/")
 
 
 def permitted(icons: Iterable[object]) -> list[types.Icon] | None:
-    """Return the permitted icons among those that a server listed; None if there is none."""
+    """Return those icons of a server that a host may load, or None without any."""
     listed = []
     for icon in icons:
         try:

@@ -77,7 +77,7 @@ def _renamed(manifest: bytes, toolset_id: str) -> bytes:
 
 
 def added_entries(ours: Sequence[Entry], new: Sequence[Entry]) -> list[Entry]:
-    """Return the files of a toolset together with those of a document; nothing of the toolset is changed.
+    """Return the files of a toolset together with those of a document, which may add parts and change none.
 
     Raises:
         NotAddedError: if both have a part with the same name and another content.

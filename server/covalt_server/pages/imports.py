@@ -34,7 +34,7 @@ _WHAT = "import toolsets"
 
 
 class _Choice(TypedDict, total=False):
-    """What to do with a toolset that exists; without both, nothing of it is replaced."""
+    """What the user has chosen for a toolset that exists; without a choice, no part of it is replaced."""
 
     existing: Existing
     toolset_id: str
