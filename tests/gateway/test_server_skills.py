@@ -3,14 +3,12 @@
 import hashlib
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from mcp import Client
 
 from covalt_git.calls.servers.mcp_calls import list_tools
@@ -22,13 +20,12 @@ from covalt_git.manifests.state_files import lock_file, write_lock
 from covalt_git.sources.refresh import ToolDifference, find_source, refresh
 from tests.api_client import BEARER, HOME, Api
 from tests.command import run
-from tests.mcp_client import REPOSITORY, make_project, read, refused, talk
+from tests.mcp_client import make_project, read, refused, talk
 from tests.operations_client import Operations
 from tests.skill_requests import get_skill, list_skills, read_directory
-from tests.taking_servers import take
+from tests.taking_servers import add_skills_server, take
 from tests.trusting import use_config
 
-SERVER = REPOSITORY / "fixtures" / "servers" / "with_skills.py"
 ROLES = """\
   near: {allow: ["near.*"]}
   other: {allow: ["demo.read"]}
@@ -53,11 +50,7 @@ def served(tmp_path: Path) -> Path:
 @pytest.fixture
 def root(tmp_path: Path, served: Path) -> Iterator[Path]:
     root = make_project(tmp_path / "project", roles=ROLES)
-    server = {"id": "near", "command": sys.executable, "args": [str(SERVER), str(served)]}
-    manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
-    (root / "toolsets/near").mkdir()
-    (root / "toolsets/near/toolset.yaml").write_text(yaml.safe_dump(manifest))
-    add_grant(root, "near", "process", "near", by="me")
+    add_skills_server(root, served)
     yield root
     CONNECTIONS.close()
 

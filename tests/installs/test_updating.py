@@ -1,6 +1,7 @@
 """Updating a toolset merges both versions, keeps the project's decisions, and never stops halfway."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -251,3 +252,18 @@ def test_a_forged_note_of_an_update_moves_nothing(root: Path, note: str) -> None
     assert (precious / "toolsets/demo2").is_dir()
     assert not file.exists()
     assert not (root / "toolsets/demo2").exists()
+
+
+def test_a_toolset_that_was_imported_from_a_document_is_updated_from_it(
+    root: Path, tmp_path: Path, cli: Callable[..., tuple[int, str]]
+) -> None:
+    file = tmp_path / "mcp.json"
+    for server, command in (
+        ("files", ("bundle", "import", str(file), "--as", "mine")),
+        ("time", ("toolset", "update", "mine", "--from", str(file))),
+    ):
+        file.write_text(f'{{"mcpServers": {{"{server}": {{"command": "{server}-server"}}}}}}')
+        code, text = cli(*command)
+        assert code == 0, text
+
+    assert "id: time" in (root / "toolsets/mine/toolset.yaml").read_text()

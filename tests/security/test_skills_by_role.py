@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,12 +18,11 @@ from covalt_git.grants.grants import add_grant
 from covalt_git.sources.refresh import find_source, refresh
 from covalt_git.trust.own_data import adopt
 from tests.command import run
-from tests.mcp_client import REPOSITORY, make_project, read, resource_uris, talk
+from tests.mcp_client import make_project, read, resource_uris, talk
 from tests.skill_requests import get_skill, list_skills, read_directory
-from tests.taking_servers import take
+from tests.taking_servers import add_skills_server, take
 from tests.trusting import use_config
 
-SERVER = REPOSITORY / "fixtures" / "servers" / "with_skills.py"
 OWN, OWN_FILE = (
     f"skill://handbook/review-code/{file}" for file in ("SKILL.md", "references/rules.md")
 )
@@ -62,16 +60,7 @@ def served(tmp_path: Path) -> Path:
 @pytest.fixture
 def root(tmp_path: Path, served: Path) -> Iterator[Path]:
     root = make_project(tmp_path / "project", "handbook", roles=ROLES)
-    server: dict[str, object] = {
-        "id": "near",
-        "command": sys.executable,
-        "args": [str(SERVER), str(served)],
-    }
-    server["requires_confirmation"] = False
-    manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
-    (root / "toolsets/near").mkdir()
-    (root / "toolsets/near/toolset.yaml").write_text(yaml.safe_dump(manifest))
-    add_grant(root, "near", "process", "near", by="me")
+    add_skills_server(root, served, requires_confirmation=False)
     yield root
     CONNECTIONS.close()
 

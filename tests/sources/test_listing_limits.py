@@ -1,24 +1,20 @@
 """Definitions of a server that no lock can have: they are left out with a reason, and hide no other definition."""
 
 import json
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.errors import CovaltError
-from covalt_git.grants.grants import add_grant
 from covalt_git.manifests import state_files
 from covalt_git.sources.refresh import find_source, refresh
-from tests.mcp_client import REPOSITORY, make_project
-
-SERVER = REPOSITORY / "fixtures" / "servers" / "with_skills.py"
+from tests.mcp_client import make_project
+from tests.taking_servers import add_skills_server
 
 
 @pytest.fixture
@@ -31,11 +27,7 @@ def served(tmp_path: Path) -> Path:
 @pytest.fixture
 def root(tmp_path: Path, served: Path) -> Iterator[Path]:
     root = make_project(tmp_path / "project")
-    server = {"id": "near", "command": sys.executable, "args": [str(SERVER), str(served)]}
-    manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}
-    (root / "toolsets/near").mkdir()
-    (root / "toolsets/near/toolset.yaml").write_text(yaml.safe_dump(manifest))
-    add_grant(root, "near", "process", "near", by="me")
+    add_skills_server(root, served)
     yield root
     CONNECTIONS.close()
 

@@ -44,6 +44,25 @@ def test_files_are_restored_from_the_page_of_a_state_or_of_a_file(
     assert "/chats/c1/restore" not in [form.action for form in newest.forms]
 
 
+@pytest.mark.usefixtures("branched")
+def test_the_tab_of_files_keeps_the_branch_of_the_conversation(visitor: Visitor) -> None:
+    page = visitor.open("/chats/c1?branch=idea")
+    (files,) = (link.href for link in page.links if link.text == "Files")
+
+    assert "b.txt" in visitor.open(files).text
+    assert "b.txt" not in visitor.open("/chats/c1/files").text
+
+
+def test_a_branch_without_a_typed_name_gets_the_name_of_the_field(
+    visitor: Visitor, branched: Api
+) -> None:
+    visitor.send(visitor.open("/chats/c1").form("/branches"))
+
+    branches = branched.get("list_branches", chat_id="c1")["branches"]
+    assert len(branches) == 3
+    assert all(branch["name"] for branch in branches)
+
+
 def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api) -> None:
     branched.write("a.txt", "main\n")
     page = visitor.open("/chats/c1/merge?branch=idea")
