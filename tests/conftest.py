@@ -20,7 +20,7 @@ import covalt_git
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.cli import main
 from covalt_git.trust import trust_folder
-from covalt_server.pages import index_building
+from covalt_server.pages import elicitation, index_building
 from covalt_server.request_context import open_feed
 from tests.api_client import Api, make_project
 from tests.browser import launched
@@ -113,9 +113,10 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_page_says_that_it_waits_for_the_index() -> None:
-    """A busy machine may take long; tests/server/pages/test_index_building.py looks at that page."""
+def _no_page_says_that_it_waits() -> None:
+    """On a busy machine, the index and a call may take long; tests of the pages that say so set shorter times."""
     index_building.PATIENCE_S = 60
+    elicitation.WAIT_S = 60
 
 
 @pytest.fixture(scope="module", autouse=True)

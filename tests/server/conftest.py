@@ -8,17 +8,10 @@ import pytest
 from flask import Flask
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from covalt_server.pages import elicitation
 from tests.api_client import Api
 from tests.browser import console_errors
 from tests.live_server import Live, live
 from tests.server.visitor import Visitor
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A form waits for the end of its call, which a busy machine may run slowly."""
-    monkeypatch.setattr(elicitation, "WAIT_S", 60.0)
 
 
 @pytest.fixture(scope="module")

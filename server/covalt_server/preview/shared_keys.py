@@ -1,6 +1,7 @@
 """Keys of previews that each node of a project accepts: a key has its commit, signed with a key that all nodes derive.
 
-A frame has no cookie, so the key alone says for which session it is.  A session that ended is a note of the project's nodes
+A frame has no cookie, so the key alone says for which session it is.  Scripts in the frame can read the id of the session
+in it, which opens nothing: cookies of sessions are signed.  A session that ended is a note of the project's nodes
 on the git server, ``refs/covalt/ended/<digest of its id>``, until all of its keys have ended.
 """
 
