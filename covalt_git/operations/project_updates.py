@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 UNUSED_S = 600
 """Age at which a checkout that is neither current nor used by a call is removed, in seconds."""
 
-_HINT = "git ls-remote URL, with the url of covalt.yaml"
 _MOST_NAMED = 3
 
 
@@ -178,8 +177,9 @@ def _repository(node: Path, source: ProjectSource) -> ProjectRepository:
                 f"the secret {source.password_name} of project.password in covalt.yaml is not set",
                 hint=f"export {source.password_name}=..., or write it into secrets.env",
             )
+    hint = f"git ls-remote {source.url}"
     server = ServerRepository(
-        source.url, source.username, password, hint=_HINT, most_bytes=MOST_PACK_BYTES
+        source.url, source.username, password, hint=hint, most_bytes=MOST_PACK_BYTES
     )
     return ProjectRepository(node / CHECKOUTS / "repository.git", server)
 
