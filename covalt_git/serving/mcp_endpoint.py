@@ -197,17 +197,18 @@ class McpEndpoint:
             await asyncio.sleep(CLEANUP_S)
             # A request checks its token only when it begins, and a stream or a call may run for hours after
             # that (test_open_streams_are_closed_when_their_token_is_revoked).
-            agents = self._servers.keys() - {""} - self._holder_ends.keys()
-            valid = {"", *(await run_sync(self._valid, agents) if agents else ())}
-            if self._holder_ends:
-                accepted = await run_sync(self._holders.issuers)
-                time_s = time.time()
-                self._holder_ends = {
-                    key: end
-                    for key, end in self._holder_ends.items()
-                    if end.at > time_s and end.issuer in accepted
-                }
-            await self._end(self._servers.keys() - valid - self._holder_ends.keys(), ENDED)
+            # Only tokens that were in use before this search: one that is created while the files are read is not
+            # found, and its client would lose its session (test_a_token_that_is_created_during_a_search_keeps_its_session).
+            holders = dict(self._holder_ends)
+            agents = self._servers.keys() - {""} - holders.keys()
+            stale = agents - {*(await run_sync(self._valid, agents) if agents else ())}
+            accepted = await run_sync(self._holders.issuers) if holders else ()
+            for key, end in holders.items():
+                is_over = end.at <= time.time() or end.issuer not in accepted
+                if is_over and self._holder_ends[key] is end:
+                    del self._holder_ends[key]
+                    stale |= {key}
+            await self._end(stale & self._servers.keys(), ENDED)
 
     def _valid(self, keys: Collection[str]) -> Collection[str]:
         """Return those of the keys of agents' servers whose tokens are valid; all while their git server is away."""

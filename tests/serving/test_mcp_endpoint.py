@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import anyio
@@ -718,6 +719,28 @@ def test_a_token_that_ended_is_refused_at_once_and_ends_its_session(
         assert 'error="invalid_token"' in challenge
         assert f'resource_metadata="http://127.0.0.1:{port}{WELL_KNOWN}/mcp"' in challenge
     assert session.ping(new_token()).status_code == 404
+
+
+def test_a_token_that_is_created_during_a_search_keeps_its_session(
+    port: int, new_token: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, searched, created = mcp_endpoint.McpEndpoint._valid, Event(), Event()
+
+    def search_and_wait(endpoint: Any, keys: Any) -> Any:
+        valid = search(endpoint, keys)
+        searched.set()
+        created.wait(PATIENCE_S)
+        return valid
+
+    Session(port, new_token())  # without one, no search begins
+    monkeypatch.setattr(mcp_endpoint.McpEndpoint, "_valid", search_and_wait)
+    searched.wait(PATIENCE_S)
+    session = Session(port, new_token())
+    searched.clear()
+    created.set()
+    searched.wait(PATIENCE_S)  # the next search begins after the first has ended stale servers
+
+    assert session.ping().status_code == 200
 
 
 @versions
