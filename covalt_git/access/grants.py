@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from covalt_git.credentials.leaks import blotted
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import HostRule, Reach, WebOrigin, origin_of
 from covalt_git.models.http_placement import secrets_of
@@ -120,6 +119,8 @@ class Granted:
         ]
         if any(is_of(grant, facts) for grant in grants):
             return
+        from covalt_git.credentials.leaks import blotted  # noqa: PLC0415 - its expressions take 20 ms
+
         what = f"may not use the MCP server at {blotted(command_line([server.url or '']))}"
         if server.command is not None:
             what = f"may not start {blotted(command_line((server.command, *server.args)))}"

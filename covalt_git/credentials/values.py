@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, quote_plus
 
-from covalt_git.credentials.leaks import credentials, is_token
 from covalt_git.errors import CovaltError
 from covalt_git.json_values import leaves
 from covalt_git.system.private_files import read_private, user_folder
@@ -233,6 +232,11 @@ def _parts(value: str) -> Iterable[str]:
     Logs and notes have single lines of it, and programs read words of it.  The line breaks can be escaped, because a
     line of a secrets file is one value, and the file can be a text in JSON, as a service's account is.
     """
+    from covalt_git.credentials.leaks import (  # noqa: PLC0415 - its expressions take 20 ms
+        credentials,
+        is_token,
+    )
+
     for text in {value, *_texts_in_json(value)}:
         content = text.replace("\\r", "").replace("\\n", "\n") if "\n" not in text else text
         lines = [line.strip() for line in content.splitlines()]

@@ -13,7 +13,6 @@ from covalt_git.access.grants import (
     keeping,
     tool_facts,
 )
-from covalt_git.credentials.leaks import blotted
 from covalt_git.grants.requested import requested
 from covalt_git.models.sources.server_definition import command_line, grant_facts
 from covalt_git.models.toolset_state import (
@@ -226,6 +225,8 @@ def _of_server(grant: ServerGrant, facts: JsonObject) -> Iterator[str]:
 
 def _line(argv: Sequence[str]) -> str:
     """Return a command on one line, with stars in place of credentials: models and logs get this text too."""
+    from covalt_git.credentials.leaks import blotted  # noqa: PLC0415 - its expressions take 20 ms
+
     return blotted(command_line(argv))
 
 

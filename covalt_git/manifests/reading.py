@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import ValidationError
 
 from covalt_git import yaml_text
-from covalt_git.credentials.leaks import credentials, masked
 from covalt_git.errors import Problem, in_order
 from covalt_git.json_values import leaves
 from covalt_git.json_values.canonical_json import MAX_EXACT_INTEGER
@@ -94,6 +93,8 @@ def _read(
     try:
         return check(load(), model)
     except yaml_text.YamlProblems as error:
+        from covalt_git.credentials.leaks import masked  # noqa: PLC0415 - its expressions take 20 ms
+
         # A syntax error quotes its line, which can have a token.
         problems = tuple(
             replace(problem, message=masked(problem.message), hint=masked(problem.hint))
@@ -128,6 +129,8 @@ def part_problems(
 def _problems(
     document: yaml_text.YamlDocument, above: Loc, error: ValidationError, model: type[StrictModel]
 ) -> tuple[Problem, ...]:
+    from covalt_git.credentials.leaks import credentials, masked  # noqa: PLC0415 - as above
+
     data = document.data
     for part in above:
         data = data[part]

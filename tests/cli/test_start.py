@@ -29,12 +29,16 @@ finally:
 
 
 UNUSED = {
-    "tool list": ("flask", "mcp", "jsonschema_rs", "dulwich", "covalt_git.operations.chats"),
+    "tool list": (
+        *("flask", "mcp", "jsonschema_rs", "dulwich", "covalt_git.operations.chats"),
+        "covalt_git.credentials.leaks",
+    ),
     "chat log c1": (
         "flask",
         "mcp",
         "jsonschema_rs",
         "covalt_git.checks",
+        "covalt_git.credentials.leaks",
         "covalt_git.operations.tools",
     ),
     "validate": ("flask", "mcp", "dulwich", "sqlite3", "covalt_git.operations.tools"),
