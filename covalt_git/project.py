@@ -13,6 +13,7 @@ from covalt_git.catalog.current_config import current_config
 from covalt_git.manifests.data_folder import check_data
 from covalt_git.manifests.followed_project import NoProjectCommitError, current_root
 from covalt_git.manifests.machine_folders import check_links
+from covalt_git.manifests.project_config import read_config
 from covalt_git.manifests.project_root import CONFIG, find_root
 from covalt_git.names import LOCAL_USER
 from covalt_git.system.file_cache import FileCache
@@ -91,7 +92,14 @@ class Project:
 
         Trust, links and a tracked ``data/`` are checked each time: a pull may change them without changing any file
         that could be compared.
+
+        Raises:
+            BrokenConfigError: also if ``covalt.yaml`` is missing.
         """
+        file = root / CONFIG
+        # Without it, open() would find a project in a folder above, which this process does not serve.
+        if not file.is_file() and not file.is_symlink():
+            read_config(root)
         opened = cls.open(root, role=role)
         memories: dict[str, ChatMemory] = _MEMORIES.get(
             (opened.root, role), [opened.root / CONFIG], dict

@@ -91,6 +91,12 @@ def print_url(serving: ServedProject) -> None:
             err=True,
             fg="yellow",
         )
+    if serving.is_broken:
+        output.say(
+            "covalt.yaml has errors: the server uses its default settings, and its pages only show and repair the file",
+            err=True,
+            fg="yellow",
+        )
     if wants_json():
         about = {"url": serving.url, "host": listener.host, "port": listener.port}
         click.echo(json.dumps(about | {"pid": os.getpid()}))

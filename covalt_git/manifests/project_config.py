@@ -55,6 +55,27 @@ def read_config(root: Path) -> ProjectConfig:
     return reading.value
 
 
+def startup_config(root: Path) -> ProjectConfig:
+    """Return the settings that a server needs at its start: the defaults while ``covalt.yaml`` has errors.
+
+    They permit nothing more: the server listens on this machine only, and each request reads the file again.
+    """
+    return config_reading(root).value or ProjectConfig(version=1)
+
+
+def is_alone(root: Path) -> bool:
+    """Return whether a ``covalt.yaml`` with errors can only be that of a project on one machine."""
+    reading = config_reading(root)
+    if reading.document is not None:
+        data = reading.document.data
+        return not isinstance(data, dict) or not {"storage", "project"} & data.keys()
+    try:
+        content = (root / CONFIG).read_bytes()
+    except OSError:
+        return False
+    return b"storage" not in content and b"project" not in content
+
+
 def config_reading(root: Path) -> Reading[ProjectConfig]:
     """Return the configuration of the project with its problems, which are not raised.
 

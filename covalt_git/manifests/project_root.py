@@ -43,6 +43,11 @@ def find_root(start: Path) -> Path:
         file = folder / CONFIG
         if file.is_file() or file.is_symlink():  # opening the project refuses the link
             return folder
+        if file.is_dir():
+            raise NotAProjectError(
+                f"{str(file)!r} is a folder, and a file was expected",
+                hint=f"move it away: mv {shlex.quote(str(file))} {shlex.quote(f'{file}.old')}",
+            )
     raise NotAProjectError(
         f"there is no {CONFIG} in {str(start)!r} or above it",
         hint=", or ".join(_projects_in(start)) or "covalt-git init demo && cd demo",

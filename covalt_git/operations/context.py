@@ -21,6 +21,7 @@ from covalt_git.access import (
     may_manage_chats,
 )
 from covalt_git.errors import CovaltError
+from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.system.fork_pool import ignore_progress
 from covalt_git.system.node_folder import in_use
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from covalt_git.access import Visibility
+    from covalt_git.access import Principal, Visibility
     from covalt_git.calls.approvals import Approvals
     from covalt_git.calls.engine import Engine
     from covalt_git.calls.running import Follower
@@ -78,6 +79,8 @@ class Context:
             and what is decided; raises an error if there is neither.  By default the caller is the user, as at a page.
         page: Returns the URL of the page of an approval, if a server runs.
         read_line: Reads a line that the user enters during a long operation; raises EOFError at the end of the input.
+        principal: The principal as far as it is known without ``covalt.yaml``, which may repair the file if that has
+            errors; without it, nobody may.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class Context:
         check_user: Callable[[str | None, str], None] = _is_user,
         page: Callable[[str], str | None] = _no_page,
         read_line: Callable[[], str] | None = None,
+        principal: Principal | None = None,
     ) -> None:
         self.root = root
         self.progress = progress
@@ -109,6 +113,8 @@ class Context:
         self._toolset_index: ToolQueries | None = None
         self._required: list[Callable[[], None]] = []
         self._repeats = False
+        self._principal = principal
+        self._repairs = False
         self._in_use = ExitStack()
 
     @classmethod
@@ -167,8 +173,27 @@ class Context:
 
         Raises:
             UnknownRoleError: if its role is not defined.
+            BrokenConfigError: if ``covalt.yaml`` has errors, unless the block is :meth:`repairing`.
+            RightsUnknownError: in such a block, if the principal may not repair it.
         """
-        return is_admin(self.project.config, self.project.principal)
+        try:
+            return is_admin(self.project.config, self.project.principal)
+        except BrokenConfigError:
+            if not self._repairs:
+                raise
+        from covalt_git.catalog.config_repair import check_repair  # noqa: PLC0415 - few operations need it
+
+        check_repair(self.root, self._principal)
+        return True
+
+    @contextmanager
+    def repairing(self) -> Iterator[None]:
+        """Let the admin who may repair ``covalt.yaml`` be one during the block, also while the file has errors."""
+        self._repairs = True
+        try:
+            yield
+        finally:
+            self._repairs = False
 
     def require(self, check: Callable[[], None]) -> None:
         """Perform a check now, and again when a chat's lock was acquired: until then, ``covalt.yaml`` may change."""
@@ -426,7 +451,13 @@ class Context:
         """
         from covalt_git.catalog.current_config import current_config  # noqa: PLC0415 - most operations read only
 
-        self.project = replace(self.project, config=current_config(self.project.root))
+        try:
+            self.project = replace(self.project, config=current_config(self.project.root))
+        except BrokenConfigError:
+            if not self._repairs:
+                raise
+            # The checks must not be made with the rights of an earlier configuration.
+            self.__dict__.pop("project", None)
         # Each check adds itself again, for the next wait.
         required, self._required = self._required, []
         for check in required:

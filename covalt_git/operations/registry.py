@@ -218,6 +218,7 @@ class Operation(Generic[RequestT, ResultT]):
         decides: Returns what only a user may decide, such as :data:`TRUSTING`, if a request gives a consent or adds a
             signer, and otherwise ""; None if no request does.  The context checks that there is a user.
         repeats: Whether it only writes to one chat, so that it is repeated if another node of the project was faster.
+        repairs: Whether an admin performs it also while ``covalt.yaml`` has errors; see :meth:`.Context.repairing`.
     """
 
     run: Callable[[Context, RequestT], ResultT]
@@ -234,6 +235,7 @@ class Operation(Generic[RequestT, ResultT]):
     local: bool
     decides: Callable[[Context, Any], str] | None
     repeats: bool
+    repairs: bool
 
     def __call__(self, context: Context, /, **fields: object) -> ResultT:
         """Validate a request and perform it.
@@ -256,6 +258,12 @@ class Operation(Generic[RequestT, ResultT]):
             CovaltError: ``terminal_needed``, when a user has to decide and may not be there.
             CovaltError: as :attr:`run`.
         """
+        if self.repairs:
+            with context.repairing():
+                return self._perform(context, request)
+        return self._perform(context, request)
+
+    def _perform(self, context: Context, request: RequestT) -> ResultT:
         if self.admin:
             context.require_admin(self.admin)
         if MANAGE_CHATS in self.needs:
@@ -321,6 +329,7 @@ def operation(
     local: bool = False,
     decides: str | Callable[[Context, Any], str] | None = None,
     repeats: bool = False,
+    repairs: bool = False,
 ) -> Callable[[Callable[[Context, RequestT], ResultT]], Operation[RequestT, ResultT]]:
     """Turn a function into an operation; its second parameter has one request type, or a union of two."""
 
@@ -344,6 +353,7 @@ def operation(
             local,
             (lambda _context, _request: decides) if isinstance(decides, str) else decides,
             repeats,
+            repairs,
         )
 
     return decorate

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from covalt_git.toolsets.file_changes import ToolsetText
     from covalt_git.toolsets.toolset import Toolset
 
-_BASE = "The SHA-256 of the file's bytes that were read, in hex."
+BASE = "The SHA-256 of the file's bytes that were read, in hex."
+"""Description of the field ``base`` of a change."""
+
 _MOST_CALLS = 5
 """Recent calls of a tool that a page can show."""
 
@@ -58,7 +60,7 @@ class FixToolset(ToolsetRequest):
     model_config = any_of("base", dry_run=True)
 
     base: str | None = Field(
-        None, max_length=64, description=f"{_BASE}  Required unless ``dry_run`` is set."
+        None, max_length=64, description=f"{BASE}  Required unless ``dry_run`` is set."
     )
     dry_run: bool = Field(default=False, description="Return what would change; write nothing.")
     local_change: bool = Field(default=False, description=_LOCAL_CHANGE)
@@ -69,7 +71,7 @@ class UpdateToolsetFile(ToolsetRequest):
 
     path: str = Field(max_length=1000)
     content: str
-    base: str = Field(max_length=64, description=_BASE)
+    base: str = Field(max_length=64, description=BASE)
     dry_run: bool = Field(default=False, description="Return what would change; write nothing.")
     local_change: bool = Field(default=False, description=_LOCAL_CHANGE)
 
@@ -81,24 +83,22 @@ class ToolsetFileText(Result):
     path: str
     kind: FileKind
     text: str
-    base: str = Field(description=_BASE)
+    base: str = Field(description=BASE)
     problems: tuple[Problem, ...]
     fixable: int = Field(description="Number of its problems that fix_toolset fixes.")
     imported: bool = Field(description="Whether a change needs ``local_change``.")
 
 
-class ToolsetFileChange(Result):
-    """A change of a toolset's file."""
+class FileChange(Result):
+    """A change of a hand-written file, with its effect."""
 
-    toolset_id: str
-    path: str
-    base: str = Field(description=_BASE)
+    base: str = Field(description=BASE)
     sha256: str = Field(description="Of the bytes after the change, in hex.")
     changed: bool = Field(description="Whether the new bytes differ.")
     written: bool = Field(description="False with ``dry_run``, and if nothing changed.")
     diff: str = Field(description="The change as a unified diff, for ``git apply``.")
     problems: tuple[Problem, ...] = Field(
-        description="Those of the toolset after the change, and new ones in other files."
+        description="Those of the toolset, or of the file, after the change, and new ones in other files."
     )
     solved: int = Field(description="Number of problems that the change solves.")
     compared_with: Literal["files", "commit"] = Field(
@@ -108,10 +108,17 @@ class ToolsetFileChange(Result):
     authority: tuple[FactChange, ...] = Field(
         description="The permissions that the change gives and takes, also grants that it ends."
     )
-    imported: bool = Field(description="Whether the change needs ``local_change``.")
     undo: str = Field(
         description="The command that restores the old file; empty if git's last commit has another one."
     )
+
+
+class ToolsetFileChange(FileChange):
+    """A change of a toolset's file."""
+
+    toolset_id: str
+    path: str
+    imported: bool = Field(description="Whether the change needs ``local_change``.")
 
 
 class ToolsetFixed(ToolsetFileChange):
@@ -275,7 +282,7 @@ def _change(
     old_problems, problems = compared.old_problems, compared.problems
     comparison = compare(compared.old, compared.new)
     mode = EXECUTABLE if current.file.executable else FILE
-    old_keys = {_key(problem) for problem in old_problems}
+    old_keys = {key_of(problem) for problem in old_problems}
     folder = f"toolsets/{toolset.id}/"
     changed = new_text != current.text
     undo = file_changes.restoring_command(root, toolset.id, path, current.text.encode())
@@ -302,9 +309,9 @@ def _change(
         problems=tuple(
             problem
             for problem in problems
-            if problem.path.startswith(folder) or _key(problem) not in old_keys
+            if problem.path.startswith(folder) or key_of(problem) not in old_keys
         ),
-        solved=len(old_keys - {_key(problem) for problem in problems}),
+        solved=len(old_keys - {key_of(problem) for problem in problems}),
         compared_with="commit" if compared.is_of_commit else "files",
         grown=comparison.grown,
         authority=tuple(change for change in comparison.changes if change.verdict != "neutral"),
@@ -330,7 +337,7 @@ def _compared(
     with file_changes.copied_toolset(root, toolset.id) as copy:
         atomic_write.replace(copy / name, old_content)
         old = read_files(copy)
-        old_problems = _problems(copy, old)
+        old_problems = problems_in(copy, old)
         authority, is_of_commit = old, False
         # What a toolset with errors permits is not known, so a fix would seem to permit all that the toolset does.
         if not toolset.sound:
@@ -338,7 +345,7 @@ def _compared(
                 authority = read_files(copy) if is_of_commit else old
         atomic_write.replace(copy / name, content)
         new = read_files(copy)
-        problems = _problems(copy, new)
+        problems = problems_in(copy, new)
         # Only other namespaces can be in conflict with those of other toolsets, whose reading takes long.
         if _namespaces(old, toolset.id) != _namespaces(new, toolset.id):
             ids = toolset_ids(root / "toolsets")
@@ -347,9 +354,9 @@ def _compared(
                 for other in ids
                 if other not in {toolset.id, REGISTRY_NAMESPACE}
             ]
-            foreign = {_key(problem) for other in others for problem in other.problems}
-            every = _problems(copy, read_files(copy, others))
-            problems = tuple(problem for problem in every if _key(problem) not in foreign)
+            foreign = {key_of(problem) for other in others for problem in other.problems}
+            every = problems_in(copy, read_files(copy, others))
+            problems = tuple(problem for problem in every if key_of(problem) not in foreign)
     return _Compared(authority, new, old_problems, problems, is_of_commit)
 
 
@@ -358,11 +365,11 @@ def _namespaces(snapshot: ProjectSnapshot, toolset_id: str) -> set[str]:
     return {name for toolset in toolsets for _, _, name in CheckedToolset.of(toolset).namespaces}
 
 
-def _problems(root: Path, snapshot: ProjectSnapshot) -> tuple[Problem, ...]:
+def problems_in(root: Path, snapshot: ProjectSnapshot) -> tuple[Problem, ...]:
     """Return the problems that ``validate`` reports for a copy of the project."""
     return in_order([*snapshot.problems, *policy_problems(root)])
 
 
-def _key(problem: Problem) -> tuple[str, str, str, str]:
+def key_of(problem: Problem) -> tuple[str, str, str, str]:
     """Identify a problem without its line, which an edit above it moves."""
     return problem.path, problem.code, problem.item, problem.message

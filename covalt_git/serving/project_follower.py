@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.followed_project import current_root, source_of
+from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.operations.project_updates import behind, update
 from covalt_git.system.metrics import Counter
 from covalt_git.system.node_folder import commit_of
@@ -42,8 +43,11 @@ class ProjectFollower:
 
     @property
     def follows(self) -> bool:
-        """Whether the project comes from a git repository."""
-        return source_of(self._node) is not None
+        """Whether the project comes from a git repository; with errors in ``covalt.yaml``, that is not known."""
+        try:
+            return source_of(self._node) is not None
+        except BrokenConfigError:
+            return False
 
     def start(self) -> None:
         """Fetch the project before anything needs it; a node that has a commit starts without its git server.

@@ -18,7 +18,7 @@ from covalt_git.credentials.agent_tokens import PREFIX
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.http import PLACE
 from covalt_git.manifests.followed_project import current_root
-from covalt_git.manifests.project_config import read_config
+from covalt_git.manifests.project_config import BrokenConfigError, is_alone, startup_config
 from covalt_git.manifests.project_root import find_root
 from covalt_git.project import Project
 from covalt_git.serving.body_timeout import TIMEOUT_S, with_body_timeout
@@ -69,6 +69,8 @@ class ServedProject(NamedTuple):
     root: Path
     listener: ListenSocket
     token: str
+    is_broken: bool = False
+    """Whether ``covalt.yaml`` has errors, so that the server has default settings, and its pages repair the file."""
 
     @property
     def url(self) -> str:
@@ -98,24 +100,33 @@ def serve(
         BrokerError: if the queue cannot be reached at the start.
         BrokerUrlError: if its URL cannot be used.
         NotAProjectError: if there is no project.
-        BrokenConfigError: if its ``covalt.yaml`` cannot be used.
+        BrokenConfigError: if its ``covalt.yaml`` has errors, with a ``role`` or ``queue``, or if the chats or the project may
+            be on a git server.
         UnknownRoleError: if ``covalt.yaml`` does not define ``role``.
         CannotListenError: if the server cannot listen on the host or port.
         WeakTokenError: if ``COVALT_GIT_TOKEN`` is not a valid token.
     """
-    follower = ProjectFollower(find_root(start))
-    follower.start()
-    project = Project.open(start, role=role)
-    node = node_of(project.root)
-    if role is not None and role not in project.config.roles:
+    root = find_root(start)
+    project = None
+    try:
+        follower = ProjectFollower(root)
+        follower.start()
+        project = Project.open(start, role=role)
+    except BrokenConfigError:
+        # Its pages repair the file.  A node of several machines, and a role, depend on what the file says.
+        if role is not None or queue is not None or not is_alone(root):
+            raise
+    node = root if project is None else node_of(project.root)
+    settings = startup_config(root) if project is None else project.config
+    if project is not None and role is not None and role not in project.config.roles:
         raise UnknownRoleError(role, project.config.roles)
     token = server_token()
-    listener = listen(project.config.server, host=host, port=port)
+    listener = listen(settings.server, host=host, port=port)
     stopping = threading.Event()
-    project_queue = None if queue is None else _queue_of(project, queue)
+    project_queue = None if queue is None or project is None else _queue_of(project, queue)
     # The file has the name of the port, which is bound for as long as the file exists: no other server has it.
     with listener.socket, register(node, listener.url):
-        served = ServedProject(node, listener, token)
+        served = ServedProject(node, listener, token, is_broken=project is None)
         app = project_app(
             node,
             token=token,
@@ -141,7 +152,8 @@ def serve(
         )
         # Pages only read, so until the next write they would show a call that a killed process left as
         # running, and an unfinished checkout as edits of the user.
-        project.chats.finish_left()
+        if project is not None:
+            project.chats.finish_left()
         # Here, not at the end of the process: that does not wait for the daemon threads of requests, and from Python
         # 3.12 on it refuses the others new threads and programs, which the record of a call may need
         # (test_a_call_that_runs_when_the_server_stops_is_recorded).
@@ -208,11 +220,8 @@ def project_app(
     ``host`` is the host in URLs of the server.  A client has ``timeout_s`` seconds for the next part of a
     request's body.  When ``stopping`` is set, event streams of open pages end.  The metrics have those of a ``queue``, and
     of the ``follower`` of the project.
-
-    Raises:
-        BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
-    config = read_config(current_root(root))
+    config = startup_config(current_root(root))
     allowed_hosts = config.server.allowed_hosts
     guard = Guard(token, port, allowed_hosts)
     # Without the token, which agents must not see: the user's browser has it from an earlier visit.

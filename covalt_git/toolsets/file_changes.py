@@ -27,9 +27,10 @@ from covalt_git.toolsets.state_store import find_toolset
 from covalt_git.toolsets.update_lock import locks_toolsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from covalt_git.manifests.toolset_files import BundleFile
+    from covalt_git.models.project_config import ProjectConfig
     from covalt_git.toolsets.toolset import Toolset
 
 MOST_EDITED = 1 << 20
@@ -113,27 +114,44 @@ def copied_toolset(root: Path, toolset_id: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="covalt-git-") as name:
         copy = Path(name)
         config = config_reading(root).value
-        keys = [issuer.jwks_file for issuer in config.issuers] if config is not None else []
-        for path in {CONFIG, POLICY_TESTS, *filter(None, keys)}:
-            # A key's path of a hostile covalt.yaml could lead to any place, also of the copy.
-            if ".." in Path(path).parts or Path(path).is_absolute() or not (root / path).is_file():
-                continue
-            (copy / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(root / path, copy / path)
-        for folder in (STATE_FOLDER, LOCK_FOLDER, toolset_id):
-            source = root / "toolsets" / folder
-            if not source.is_dir() or links.find_link(root, source) is not None:
-                continue
-            # A file without permission to read it is left out: the checks report it as unreadable in the project.
-            with contextlib.suppress(shutil.Error):
-                shutil.copytree(
-                    source,
-                    copy / "toolsets" / folder,
-                    symlinks=True,
-                    copy_function=_copy_regular,
-                    ignore=shutil.ignore_patterns(PYCACHE),
-                )
+        for path in (CONFIG, POLICY_TESTS):
+            _copy_inner(root, copy, path)
+        if config is not None:
+            copy_keys(root, copy, config)
+        copy_folders(root, copy, (STATE_FOLDER, LOCK_FOLDER, toolset_id))
         yield copy
+
+
+def copy_keys(root: Path, copy: Path, config: ProjectConfig) -> None:
+    """Copy the key files that ``covalt.yaml`` names to a copy of the project."""
+    for issuer in config.issuers:
+        if issuer.jwks_file is not None:
+            _copy_inner(root, copy, issuer.jwks_file)
+
+
+def copy_folders(root: Path, copy: Path, names: Iterable[str]) -> None:
+    """Copy folders of ``toolsets/``, without links, to a copy of the project."""
+    for folder in names:
+        source = root / "toolsets" / folder
+        if not source.is_dir() or links.find_link(root, source) is not None:
+            continue
+        # A file without permission to read it is left out: the checks report it as unreadable in the project.
+        with contextlib.suppress(shutil.Error):
+            shutil.copytree(
+                source,
+                copy / "toolsets" / folder,
+                symlinks=True,
+                copy_function=_copy_regular,
+                ignore=shutil.ignore_patterns(PYCACHE),
+            )
+
+
+def _copy_inner(root: Path, copy: Path, path: str) -> None:
+    # A key's path of a hostile covalt.yaml could lead to any place, also of the copy.
+    if ".." in Path(path).parts or Path(path).is_absolute() or not (root / path).is_file():
+        return
+    (copy / path).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(root / path, copy / path)
 
 
 def _copy_regular(source: str, target: str) -> None:

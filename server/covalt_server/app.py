@@ -10,7 +10,7 @@ from flask import Flask, jsonify, request
 from covalt_git.catalog.current_config import current_config
 from covalt_git.catalog.token_holders import TokenHolders
 from covalt_git.manifests.followed_project import current_root
-from covalt_git.manifests.project_config import read_config
+from covalt_git.manifests.project_config import startup_config
 from covalt_git.workspaces.server_notes import notes_of
 from covalt_server import request_context, static_files
 from covalt_server.api import errors, http, tool_registry
@@ -21,6 +21,7 @@ from covalt_server.pages import (
     branches,
     calls,
     chats,
+    config,
     conversation,
     elicitation,
     home,
@@ -65,6 +66,7 @@ PAGES = (
     toolsets.pages,
     new_toolset.pages,
     toolset_files.pages,
+    config.pages,
     toolset_permissions.pages,
     toolset_sources.pages,
     imports.pages,
@@ -104,9 +106,6 @@ def create_app(
     ``followed``, every page shows the project's problems, and reloads when the project changes.  When
     ``stopping`` is set, event streams end, so that open pages do not delay the end of the server.  ``holders`` are those
     of access tokens of issuers, which the API accepts.
-
-    Raises:
-        BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
     app = Flask("covalt_server", static_folder=None)
     app.config.update(
@@ -122,9 +121,9 @@ def create_app(
     # request before any other function reads it; after_request functions in the reverse order, so sealed()
     # sees a 304.
     find_holder = (holders or TokenHolders(root)).find
-    config = read_config(current_root(root))
-    is_shared = config.storage.type == "git"
-    guard = Guard(token, port, config.server.allowed_hosts, find_holder, is_shared=is_shared)
+    settings = startup_config(current_root(root))
+    is_shared = settings.storage.type == "git"
+    guard = Guard(token, port, settings.server.allowed_hosts, find_holder, is_shared=is_shared)
     keys: AnyPreviewKeys = PreviewKeys()
     if is_shared:
         keys = SharedPreviewKeys(
@@ -154,13 +153,10 @@ def create_git_app(root: Path, *, token: str, port: int, role: str | None = None
     """Return the app that serves git below ``/git``; the arguments are those of :func:`create_app`.
 
     It is a separate app because pushes may be large and slow, and because its errors are for git.
-
-    Raises:
-        BrokenConfigError: if ``covalt.yaml`` cannot be used.
     """
     app = Flask("covalt_server", static_folder=None)
     smart_http.install(
-        app, Guard(token, port, read_config(current_root(root)).server.allowed_hosts)
+        app, Guard(token, port, startup_config(current_root(root)).server.allowed_hosts)
     )
     request_context.install(app, root, role)
     return app

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from flask import current_app, g, has_request_context, request
 from flask.logging import default_handler
 
-from covalt_git.access import NamedTool
+from covalt_git.access import NamedTool, Principal
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.index.change_feed import ChangeFeed
 from covalt_git.index.server_follower import ServerFollower
 from covalt_git.manifests.followed_project import current_root
-from covalt_git.manifests.project_config import read_config
+from covalt_git.manifests.project_config import startup_config
+from covalt_git.names import LOCAL_USER
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.node_folder import data_of
@@ -50,7 +51,7 @@ def install(
 
 def open_feed(root: Path, role: str | None, followed: WatchedProject | None = None) -> ChangeFeed:
     """Return a new feed of the changes of the project at ``root``; arguments as of :func:`install`."""
-    is_shared = read_config(current_root(root)).storage.type == "git"
+    is_shared = startup_config(current_root(root)).storage.type == "git"
     return ChangeFeed(
         data_of(root) / "chats",
         lambda: Project.cached(root, role).chat_index(),
@@ -82,6 +83,7 @@ def context() -> Context:
             root,
             open_project,
             page=lambda execution_id: f"{pages}approvals/{execution_id}" if pages else None,
+            principal=Principal(LOCAL_USER, role, "http", holder),
         )
     operation_context: Context = g.context
     return operation_context

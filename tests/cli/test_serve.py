@@ -97,6 +97,31 @@ def test_the_printed_url_opens_the_project(server: Served) -> None:
     assert (status, page[0], page[1].get_content_type()) == (303, 200, "text/html")
 
 
+def test_a_server_starts_with_a_broken_configuration_and_recovers_without_a_restart(
+    tmp_path: Path,
+) -> None:
+    root = make_project(tmp_path / "demo")
+    config = root / "covalt.yaml"
+    sound = config.read_text()
+    config.write_text(sound + "nonsense: 1\n")
+    server = serve(root)
+    key = {"Authorization": f"Bearer {server.token}"}
+
+    status, _, page = server.get("/", **key)
+    assert (status, b"Show and repair covalt.yaml" in page) == (400, True)
+    assert server.get("/config", **key)[0] == 200
+    config.write_text(sound)
+    assert server.get("/", **key)[0] == 200
+
+    server.command.interrupt()
+    assert "its pages only show and repair the file" in server.command.end().stderr
+    # What a role or several machines need is in the file.
+    for text, args in (("nonsense: 1\n", ["--role", "x"]), ("storage: {}\nnonsense: 1\n", [])):
+        config.write_text(sound + text)
+        ended = Piped(*args, "serve", "--port", "0", cwd=root).end()
+        assert (ended.returncode, "covalt.yaml has errors" in ended.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_server_stops_quietly(tmp_path: Path, how: signal.Signals) -> None:
     root = make_project(tmp_path / "demo")

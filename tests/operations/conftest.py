@@ -106,7 +106,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     ids = {"message": message, "call": call, "head": head, "folder": str(folder)}
     ids |= {"approval": pending["execution_id"], "script": script}
     lab = sha256((root / "toolsets/data-lab/tools/lab.py").read_bytes()).hexdigest()
-    return root, ids | {"b": api.files()["b.txt"]["oid"], "lab": lab}
+    config = sha256((root / "covalt.yaml").read_bytes()).hexdigest()
+    return root, ids | {"b": api.files()["b.txt"]["oid"], "lab": lab, "config": config}
 
 
 def call_in(api: Api, chat_id: str, tool_id: str, **args: str) -> Any:

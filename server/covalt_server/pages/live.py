@@ -25,7 +25,8 @@ class Broken(NamedTuple):
 
     name: str
     problem: Problem
-    url: str | None
+    url: str
+    is_toolset: bool = True
 
 
 class Live(NamedTuple):
@@ -64,7 +65,7 @@ def _broken(scan: ProjectScan) -> list[Broken]:
     config = next((problem for problem in scan.reading.problems if problem.path == CONFIG), None)
     broken = []
     if config is not None and scan.reading.config is None:
-        broken.append(Broken(CONFIG, config, None))
+        broken.append(Broken(CONFIG, config, url_for("config.source"), is_toolset=False))
     try:
         catalog = request_context.context().catalog
     except CovaltError:  # without covalt.yaml the principal's access is unknown

@@ -14,7 +14,7 @@ from covalt_git.operations import policy, tools
 from covalt_git.operations.registry import InvalidRequestError
 from covalt_git.problems.excerpts import Sources
 from covalt_server.pages import toolset_files
-from covalt_server.request_context import ask, project
+from covalt_server.request_context import ask, context, project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,6 +106,7 @@ def _page(
         tool=ask(tools.get_tool, tool_id=shown) if shown else None,
         listing=ask(policy.list_tool_roles, tool_id=shown) if shown and is_admin else None,
         roles=tuple(config.roles) if is_admin else (),
+        shows_config=context().is_admin,
         own=principal.role or config.default_role,
         explained=explained,
         places=_places(explained.lines, is_admin=is_admin) if explained else (),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from flask import Blueprint, make_response, render_template, request, url_for
 from markupsafe import Markup
@@ -26,11 +27,18 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
     from covalt_git.errors import Problem
-    from covalt_git.operations.toolset_files import PageExample, ToolsetFileChange, ToolsetFileText
+    from covalt_git.operations.toolset_files import (
+        FileChange,
+        PageExample,
+        ToolsetFileChange,
+        ToolsetFileText,
+    )
     from covalt_git.problems.excerpts import FilePlace
     from covalt_git.toolsets.toolset import Toolset
 
 pages = Blueprint("toolset_files", __name__)
+
+ChangeT = TypeVar("ChangeT", bound="FileChange")
 
 _MARK = "\ufeff"
 _NOTE = Markup('<span class="problem-note {}"><code>{}</code> {}{}{}</span>')
@@ -41,12 +49,21 @@ _ACTION = "change files of toolsets"
 
 
 class Draft(NamedTuple):
-    """The text of an editor, with what is shown of it: its change, or the error of saving it."""
+    """The text of an editor, with what is shown of it: its change, or the error of saving it.
+
+    ``stale`` marks a text that was typed for an earlier version of the file.
+    """
 
     text: str
-    change: ToolsetFileChange | None = None
+    change: FileChange | None = None
     error: CovaltError | None = None
     note: str = ""
+    stale: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The text in the form, which does not keep a byte order mark."""
+        return self.text.removeprefix(_MARK)
 
 
 def problem_notes(
@@ -79,7 +96,7 @@ def problem_notes(
 def is_editable(toolset: Toolset, path: str) -> bool:
     """Return whether a form can submit the text of a file unchanged."""
     try:
-        _check_form(path, file_changes.read_text(toolset, path).text)
+        check_form(path, file_changes.read_text(toolset, path).text)
     except CovaltError:
         return False
     return True
@@ -103,7 +120,7 @@ def fix(toolset_id: str) -> str:
 def apply_fix(toolset_id: str) -> Response:
     """Fix the misspelt keys, if the page showed exactly this change."""
     change = ask(toolset_files.fix_toolset, toolset_id=toolset_id, dry_run=True)
-    if request.form.get("reviewed") != _fingerprint(change):
+    if request.form.get("reviewed") != fingerprint(change):
         return make_response(_fix(toolset_id, note="The files have changed. Review this."), 409)
     try:
         ask(
@@ -129,31 +146,67 @@ def edit(toolset_id: str, path: str) -> str:
 def save(toolset_id: str, path: str) -> Response:
     """Show the effect of a change, or save it if the page showed exactly this effect."""
     as_admin(_ACTION)
-    form = request.form
     file = _form_text(toolset_id, path)
-    base = form.get("base", "")
-    text = _typed(file.text, form.get("content", ""))
-    sent = {"toolset_id": toolset_id, "path": path, "content": text, "base": base}
+    text = typed(file.text, request.form.get("content", ""))
+    update = partial(
+        ask,
+        toolset_files.update_toolset_file,
+        toolset_id=toolset_id,
+        path=path,
+        content=text,
+        local_change="local_change" in request.form,
+    )
+    return reviewed_save(
+        update,
+        text,
+        newest=lambda: _form_text(toolset_id, path).base,
+        editor=lambda draft, base: _editor(_form_text(toolset_id, path), draft, base),
+        saved=lambda change: _saved("Saved.", change),
+    )
+
+
+def reviewed_save(
+    update: Callable[..., ChangeT],
+    text: str,
+    *,
+    newest: Callable[[], str],
+    editor: Callable[[Draft, str], str],
+    saved: Callable[[ChangeT], Response],
+) -> Response:
+    """Answer the form of an editor: save its text if its page has shown exactly the effect, or show the effect.
+
+    Args:
+        update: changes the file, or only returns the effect with ``dry_run``; both need the ``base``.
+        text: the typed text.
+        newest: returns the ``base`` of the file as it is now.
+        editor: returns the page of the editor with a draft, for a ``base``.
+        saved: returns the answer after the change.
+    """
+    form = request.form
+    base, stale = form.get("base", ""), "stale" in form
     try:
-        change = ask(toolset_files.update_toolset_file, **sent, dry_run=True)
+        change = update(base=base, dry_run=True)
         if not change.changed:
-            return make_response(_editor(file, Draft(text, note="No changes to save."), base))
-        if form.get("reviewed") != _fingerprint(change):
+            return make_response(editor(Draft(text, note="No changes to save."), base))
+        if form.get("reviewed") != fingerprint(change):
             note = "This has changed since the last review." if form.get("reviewed") else ""
-            return make_response(_editor(file, Draft(text, change, note=note), base))
-        local_change = "local_change" in form
-        change = ask(toolset_files.update_toolset_file, **sent, local_change=local_change)
+            return make_response(editor(Draft(text, change, note=note, stale=stale), base))
+        # The first save was refused, so the same button must not overwrite the other change without a question.
+        if stale and "replaces" not in form:
+            note = "Confirm that your text replaces the newer one."
+            return make_response(editor(Draft(text, change, note=note, stale=True), base), 409)
+        change = update(base=base)
     except CovaltError as error:
         if error.code != "moved":
-            return make_response(_editor(file, Draft(text, error=error), base), error.http_status)
+            return make_response(editor(Draft(text, error=error), base), error.http_status)
         # The typed text must not be lost: it is shown as a change of the newer file.
-        current = _form_text(toolset_id, path)
-        newer = ask(
-            toolset_files.update_toolset_file, **sent | {"base": current.base}, dry_run=True
-        )
-        draft = Draft(text, newer, error)
-        return make_response(_editor(current, draft, current.base), error.http_status)
-    return _saved("Saved.", change)
+        base = newest()
+        newer = update(base=base, dry_run=True)
+        if not newer.changed:
+            note = "No changes to save: another program has written the same text."
+            return make_response(editor(Draft(text, note=note), base))
+        return make_response(editor(Draft(text, newer, error, stale=True), base), error.http_status)
+    return saved(change)
 
 
 @pages.get("/toolsets/<toolset_id>/pages/<path:path>")
@@ -194,7 +247,7 @@ def _fix(toolset_id: str, *, error: CovaltError | None = None, note: str = "") -
         "toolset_fix.html",
         change=change,
         patch=differences.diff(change.diff),
-        reviewed=_fingerprint(change),
+        reviewed=fingerprint(change),
         source_of=source_of(toolset_id),
         error=error,
         note=note,
@@ -207,11 +260,12 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
     return render_template(
         "toolset_edit.html",
         file=file,
-        text=draft.text.removeprefix(_MARK),
+        text=draft.shown,
+        stale=draft.stale,
         base=base,
         change=change,
         patch=differences.diff(change.diff) if change is not None else None,
-        reviewed=_fingerprint(change) if change is not None else "",
+        reviewed=fingerprint(change) if change is not None else "",
         error=draft.error,
         note=draft.note,
         source_of=source_of(file.toolset_id),
@@ -227,15 +281,20 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
     )
 
 
-def _saved(word: str, change: ToolsetFileChange) -> Response:
+def saved_words(word: str, change: FileChange) -> str:
+    """Return the message after a change: the number of problems that are left, and how to undo it."""
     count = sum(problem.severity == "error" for problem in change.problems)
     problems = f" {count} {'problem is' if count == 1 else 'problems are'} left." if count else ""
     if not change.problems:
         problems = " No problem is left."
     undo = f" To undo it: {change.undo}" if change.undo else " To undo it, edit the file again."
+    return f"{word}{problems}{undo}"
+
+
+def _saved(word: str, change: ToolsetFileChange) -> Response:
     return layout.back(
         "toolsets.source",
-        f"{word}{problems}{undo}",
+        saved_words(word, change),
         toolset_id=change.toolset_id,
         path=change.path,
     )
@@ -248,11 +307,11 @@ def _form_text(toolset_id: str, path: str) -> ToolsetFileText:
         NotEditableError: if it is another one.
     """
     file = ask(toolset_files.get_toolset_file, toolset_id=toolset_id, path=path)
-    _check_form(path, file.text)
+    check_form(path, file.text)
     return file
 
 
-def _check_form(path: str, text: str) -> None:
+def check_form(path: str, text: str) -> None:
     if text and not preview(path, text.encode()).editable:
         raise file_changes.NotEditableError(
             f"{path!r} cannot be edited in the browser, which would change its line breaks or its end",
@@ -260,14 +319,14 @@ def _check_form(path: str, text: str) -> None:
         )
 
 
-def _typed(old_text: str, typed: str) -> str:
+def typed(old_text: str, typed: str) -> str:
     """Return the typed text with the line breaks and the byte order mark of the old one, which a form does not keep."""
     line_break = BREAK.search(old_text)
     text = (line_break[0] if line_break else "\n").join(BREAK.split(typed))
     return _MARK + text if old_text.startswith(_MARK) else text
 
 
-def _fingerprint(change: ToolsetFileChange) -> str:
+def fingerprint(change: FileChange) -> str:
     """Return a digest of everything that the page shows of a change."""
     shown = change.model_dump_json(exclude={"written"})
     return hashlib.sha256(shown.encode()).hexdigest()

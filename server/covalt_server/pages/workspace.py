@@ -17,6 +17,7 @@ from covalt_git.models.chats import FileChange, FileState
 from covalt_git.operations.chats import chats, manifests, workspace_edits, workspace_files
 from covalt_git.operations.chats.tables import read_table
 from covalt_git.tabular.csv_rows import SUFFIXES, CsvRows
+from covalt_git.toolsets.file_changes import moved
 from covalt_git.workspaces import trees
 from covalt_server import request_context
 from covalt_server.api import http
@@ -267,6 +268,9 @@ def _saved(chat_id: str, path: str, *, base: str | None) -> Response:
     try:
         old_file = read_text(chat, path)
         typed = with_breaks_of(old_file.text if old_file is not None else "", typed)
+        # The first save was refused, so the same button must not replace the newer file without a question.
+        if "stale" in request.form and "replaces" not in request.form:
+            raise moved(path)
         outcome = ask(
             workspace_edits.update_workspace_file,
             chat_id=chat_id,

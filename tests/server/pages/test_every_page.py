@@ -35,6 +35,7 @@ PAGES = [
     "/tools/data-lab:summarize?chat=c1&run={chart}&compare={chart}&compare={failed_chart}",
     *("/reference", "/reference/merge_branch"),
     *("/policy", "/policy?tool=app-builder:run_command"),
+    *("/config", "/config/fix", "/config/edit"),
     *("/new-toolset", "/new-toolset?then=document"),
     *("/toolsets", "/toolsets/data-lab", "/toolsets/broken/files/toolset.yaml"),
     *("/toolsets/misspelt/files/toolset.yaml", "/toolsets/misspelt/fix"),

@@ -107,8 +107,11 @@ def test_a_text_that_cannot_be_saved_is_not_lost(visitor: Visitor, root: Path) -
     assert file.read_text() == "theirs = 1\n"
     assert "theirs = 1" in page.changed_lines("del")
     assert page.form(EDIT).fields["content"] == ["x = 1\n"]
-    # What the page now shows is the change of the newer file.
-    assert "problem" in visitor.send(page.form(EDIT), page.form(EDIT).buttons[0][2].strip()).text
+    # What the page now shows is the change of the newer file, which the same button does not replace.
+    form, button = page.form(EDIT), page.form(EDIT).buttons[0][2].strip()
+    assert visitor.send(form, button).status == 409
+    assert file.read_text() == "theirs = 1\n"
+    assert "problem" in visitor.send(form, button, replaces="1").text
     assert file.read_text() == "x = 1\n"
 
 
