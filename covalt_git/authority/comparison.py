@@ -226,6 +226,10 @@ def _ended_grants(
         is_server = all(fact.kind in _OF_ONE_SERVER for fact in facts)
         reason = "the server has changed" if is_server else "its files have changed"
         message = f"{subject} {', '.join(words)}: {reason} since the grant"
+        if is_server and not any(
+            _definition(f"server {subject}:{fact.item}", head) for fact in facts
+        ):
+            message = f"{subject} {', '.join(words)}: it has no such server any more"
         places = (
             other.place for other in head if other.subject == subject and KINDS[other.kind].exists
         )

@@ -80,7 +80,7 @@ def list_grants(toolset_id: str | None) -> None:
             if not row.declared:
                 words = shown_key(row.key, row.grant).replace("-", " ", 1)
                 output.say(f"revoke it: covalt-git grant revoke {row.toolset_id} {words}")
-        if not all(row.trusted for row in listing.grants):
+        if not all(row.trusted or _is_left_over(row) for row in listing.grants):
             output.say("not trusted on this machine: covalt-git trust", fg="yellow")
     else:
         whom = f"to {toolset_id}" if toolset_id else "to any toolset"
@@ -88,6 +88,11 @@ def list_grants(toolset_id: str | None) -> None:
     for lacking in listing.lacking:
         output.fact(f"not granted: {lacking.why}", fg="yellow")
         output.say(f"  hint: {lacking.command}", fg="yellow")
+
+
+def _is_left_over(row: grants.GrantRow) -> bool:
+    """Return whether a grant is of a server that the toolset no longer has, so that it needs no trust."""
+    return isinstance(row.grant, ProcessGrant | ServerGrant) and not row.declared
 
 
 @command.command("add")

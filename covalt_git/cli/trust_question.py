@@ -35,14 +35,14 @@ def print_permissions(permissions: Iterable[PermissionRow]) -> None:
 
 def print_not_trusted(toolset: ToolsetDetail) -> None:
     """Print what is not trusted on this machine: the grants of a clone are valid, and nothing acts by them."""
-    left = {grant.words for grant in toolset.left_over}
     for grant in toolset.left_over:
-        output.fact(f"a grant of a server that it no longer has: {grant.words}", fg="yellow")
-        output.say(f"  hint: {grant.command}", fg="yellow")
-    others = [words for words in toolset.not_trusted if words not in left]
-    for words in others:
+        output.fact(
+            f"a grant of a server that it no longer has, which permits nothing: {grant.words}"
+        )
+        output.say(f"  hint: {grant.command}")
+    for words in toolset.not_trusted:
         output.fact(f"not trusted on this machine: {words}", fg="yellow")
-    if others:
+    if toolset.not_trusted:
         output.say("  hint: covalt-git trust", fg="yellow")
 
 

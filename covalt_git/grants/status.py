@@ -24,7 +24,7 @@ from covalt_git.models.toolset_state import (
     UnsandboxedGrant,
 )
 from covalt_git.names import REGISTRY_NAMESPACE
-from covalt_git.toolsets.permissions import is_trusted
+from covalt_git.toolsets.permissions import is_left_over, is_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -124,7 +124,9 @@ def shown_changes(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
     user knows, so a change since any other grant is not described.
     """
     texts = changes(toolset, grant)
-    return texts if not texts or is_trusted(toolset, key) else (UNDESCRIBED,)
+    # That there is no such server now is a fact about the toolset, not about what the grant was for.
+    is_told = not texts or is_left_over(toolset, key) or is_trusted(toolset, key)
+    return texts if is_told else (UNDESCRIBED,)
 
 
 def missing_grants(toolset: Toolset) -> list[MissingGrant]:

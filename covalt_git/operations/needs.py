@@ -38,7 +38,7 @@ from covalt_git.operations.results import DamagedChat
 from covalt_git.operations.toolsets import ToolsetRow, list_toolsets
 from covalt_git.sources import listing_failures, refresh
 from covalt_git.text import display
-from covalt_git.toolsets.permissions import left_over, unreadable_consent, untrusted_words
+from covalt_git.toolsets.permissions import unreadable_consent, untrusted_words
 from covalt_git.workspaces.switching import WorkingFolder
 
 if TYPE_CHECKING:
@@ -285,20 +285,7 @@ class _Toolsets(NamedTuple):
                 toolset_id=row.id,
             )
         if row.not_trusted:
-            grants_left_over = left_over(toolset, self.context.project.config)
-            for grant in grants_left_over:
-                yield UserNeed(
-                    kind="trust",
-                    message=f"{row.id} no longer has the MCP server {grant.server}: its tools are refused until its grant is revoked",
-                    command=grant.command,
-                    toolset_id=row.id,
-                )
-            not_left = {grant.words for grant in grants_left_over}
-            words = [
-                text
-                for text in untrusted_words(toolset, self.context.project.config)
-                if text not in not_left
-            ]
+            words = untrusted_words(toolset, self.context.project.config)
             error = unreadable_consent(toolset, self.context.project.config)
             if words or error is not None:
                 yield UserNeed(

@@ -28,7 +28,9 @@ from covalt_git.operations.registry import Result, ToolsetRequest, any_of, inval
 from covalt_git.render.plan import plan
 from covalt_git.system import atomic_write
 from covalt_git.toolsets import file_changes
+from covalt_git.toolsets.permissions import end_left_over, left_over
 from covalt_git.toolsets.project_files import CheckedToolset
+from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,6 +121,9 @@ class ToolsetFileChange(FileChange):
     toolset_id: str
     path: str
     imported: bool = Field(description="Whether the change needs ``local_change``.")
+    left_over: tuple[str, ...] = Field(
+        description="MCP servers that the change removes and that have a grant, which then permits nothing."
+    )
 
 
 class ToolsetFixed(ToolsetFileChange):
@@ -296,6 +301,8 @@ def _change(
             local_change=request.local_change,
         )
         context.update_toolset_index()
+        # As the user has seen in the review: a server that comes back needs its grant again.
+        end_left_over(find_toolset(root, toolset.id))
     return ToolsetFileChange(
         toolset_id=toolset.id,
         path=path,
@@ -317,7 +324,15 @@ def _change(
         authority=tuple(change for change in comparison.changes if change.verdict != "neutral"),
         imported=toolset.state.imported,
         undo=undo,
+        left_over=_left_over(compared.new, toolset),
     )
+
+
+def _left_over(new: ProjectSnapshot, old: Toolset) -> tuple[str, ...]:
+    """Return the servers with a grant that the toolset has no longer after a change."""
+    before = {grant.server for grant in left_over(old)}
+    after = (grant.server for one in new.toolsets if one.id == old.id for grant in left_over(one))
+    return tuple(sorted({*after} - before))
 
 
 class _Compared(NamedTuple):

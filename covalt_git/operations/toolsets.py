@@ -139,11 +139,11 @@ class ToolsetContent(Result):
 
 
 class LeftOverGrant(Result):
-    """An untrusted grant of an MCP server that the toolset no longer has; ``command`` revokes it."""
+    """A grant of an MCP server that the toolset no longer has, which permits nothing; ``command`` revokes it."""
 
     key: str
     server: str
-    words: str = Field(description="The permission, which is one of ``not_trusted``.")
+    words: str = Field(description="What the grant was for.")
     command: str
 
 
@@ -171,7 +171,7 @@ class ToolsetDetail(ToolsetFacts, ToolsetContent):
         description="The permissions that do not act on this machine, because its user has not trusted them."
     )
     left_over: tuple[LeftOverGrant, ...] = Field(
-        description="Those of them that are grants of MCP servers that the toolset no longer has."
+        description="The grants of MCP servers that the toolset no longer has.  They permit nothing, and need no trust."
     )
     requested_permissions: tuple[PermissionRow, ...] = Field(
         description="Exactly what add_requested_grants would trust on this machine."
@@ -285,9 +285,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         if toolset.manifest is not None and everything
         else None,
         state=toolset.state.model_dump(mode="json", exclude_defaults=True) if everything else {},
-        left_over=tuple(
-            LeftOverGrant.of(grant) for grant in left_over(toolset, context.project.config)
-        )
+        left_over=tuple(LeftOverGrant.of(grant) for grant in left_over(toolset))
         if everything
         else (),
         problems=(*toolset.problems, *across) if everything else (),

@@ -66,10 +66,7 @@ def untrusted_words(toolset: Toolset, config: ProjectConfig) -> tuple[str, ...]:
 
 
 class LeftOver(NamedTuple):
-    """The grant of an MCP server that a toolset no longer has, which is not trusted on this machine.
-
-    The tools of the toolset are refused until it is revoked: a pull could bring the server back.
-    """
+    """The grant of an MCP server that a toolset no longer has.  It permits nothing, and needs no trust."""
 
     key: str
     server: str
@@ -77,29 +74,54 @@ class LeftOver(NamedTuple):
     command: str
 
 
-def left_over(toolset: Toolset, config: ProjectConfig) -> tuple[LeftOver, ...]:
-    """Return the untrusted grants of servers that the toolset does not have, which can only be revoked."""
-    if toolset.manifest is None:
+def left_over(toolset: Toolset) -> tuple[LeftOver, ...]:
+    """Return the grants of servers that a toolset does not have, which can only be revoked."""
+    grants = _inert_grants(toolset)
+    if not grants:
         return ()
+    state = toolset.state.model_copy(update={"grants": grants, "accepted": {}})
+    words = {
+        str(permission.fact["grant"]): permission.text
+        for permission in state_permissions(toolset.id, state, _details(toolset))
+    }
+    return tuple(
+        LeftOver(
+            key,
+            grant.server,
+            words[key],
+            f"covalt-git grant revoke {toolset.id} server {grant.server}",
+        )
+        for key, grant in grants.items()
+    )
+
+
+def is_left_over(toolset: Toolset, key: str) -> bool:
+    """Return whether a grant is of a server that the toolset does not have."""
+    return key in _inert_grants(toolset)
+
+
+def end_left_over(toolset: Toolset) -> None:
+    """End the trust in the grants of servers that a toolset does not have.
+
+    They permit nothing now.  If a pull brings the server back, its grant must not act again by an earlier decision of
+    the user, who has seen the toolset without it.
+    """
+    keys = _inert_grants(toolset).keys()
+    if keys:
+        consents = Consents.of(toolset.root)
+        consents.distrust_earlier(toolset.id, lambda fact: fact.get("grant") in keys, ())
+
+
+def _inert_grants(toolset: Toolset) -> dict[str, ProcessGrant | ServerGrant]:
+    """Return the grants of servers that a toolset does not have; none if its manifest cannot be read."""
+    if toolset.manifest is None:
+        return {}
     servers = {server.id for server in toolset.manifest.mcp_servers}
-    grants = {
+    return {
         key: grant
         for key, grant in toolset.state.grants.items()
         if isinstance(grant, ProcessGrant | ServerGrant) and grant.server not in servers
     }
-    if not grants:
-        return ()
-    lacking = Consents.of(toolset.root).lacking(permissions_of(toolset, config), strict=False)
-    return tuple(
-        LeftOver(
-            key,
-            grants[key].server,
-            permission.text,
-            f"covalt-git grant revoke {toolset.id} server {grants[key].server}",
-        )
-        for permission in lacking
-        if (key := str(permission.fact.get("grant"))) in grants
-    )
 
 
 def unreadable_consent(toolset: Toolset, config: ProjectConfig) -> CovaltError | None:
@@ -128,6 +150,7 @@ def check_trusted(
     Raises:
         NotTrustedError: with the permissions that are not trusted.
     """
+    end_left_over(toolset)
     permissions = _of_state(toolset)
     tools: Sequence[Tool] = toolset.tools
     if toolset.id == REGISTRY_NAMESPACE:
@@ -150,6 +173,7 @@ def check_servers_trusted(toolset: Toolset) -> None:
     Raises:
         NotTrustedError: with the permissions that are not trusted.
     """
+    end_left_over(toolset)
     Consents.of(toolset.root).check(_of_state(toolset))
 
 
@@ -164,6 +188,7 @@ def check_offers_trusted(offers: Sequence[ServerOffer], config: ProjectConfig) -
         by_toolset.setdefault(offer.toolset.id, []).append(offer)
     for of_toolset in by_toolset.values():
         toolset = of_toolset[0].toolset
+        end_left_over(toolset)
         free = _without_approval(toolset, config.rules, (), of_toolset)
         Consents.of(toolset.root).check([*_of_state(toolset), *free])
 
@@ -366,7 +391,12 @@ def _ended(removed: Iterable[Permission], after: Toolset | None) -> Callable[[Js
 
 
 def _of_state(toolset: Toolset) -> list[Permission]:
-    return state_permissions(toolset.id, toolset.state, _details(toolset))
+    """Return the permissions in the state file, without the grants of servers that the toolset does not have."""
+    state, inert = toolset.state, _inert_grants(toolset)
+    if inert:
+        acting = {key: grant for key, grant in state.grants.items() if key not in inert}
+        state = state.model_copy(update={"grants": acting})
+    return state_permissions(toolset.id, state, _details(toolset))
 
 
 def _requiring(config: ProjectConfig) -> tuple[PolicyRule, ...]:
