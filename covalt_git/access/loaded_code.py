@@ -167,7 +167,8 @@ class Refusal(NamedTuple):
         path = text.removeprefix("${PWD}/")
         if path == text and not text.startswith("/"):
             return f"move the code into {where}"
-        return f"write {PurePath(path).name}, and: git mv {shlex.quote(path)} {where}/"
+        move = f"git mv {shlex.quote(path)} {where}/"
+        return f"move it into the toolset: {move}; then write {PurePath(path).name} in its place"
 
     @property
     def key(self) -> str:

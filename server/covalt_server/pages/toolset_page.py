@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flask import make_response, render_template
+from flask import make_response, render_template, url_for
 
 from covalt_git.catalog import toolset_cache
 from covalt_git.credentials.command import SecretCommand
@@ -13,6 +13,7 @@ from covalt_git.credentials.values import SecretStore
 from covalt_git.errors import CovaltError
 from covalt_git.grants.plans import WantedGrant, ended_grants, requested_grants
 from covalt_git.grants.status import acting_grants
+from covalt_git.manifests.toolset_files import MANIFEST
 from covalt_git.models.toolset_manifest import Source
 from covalt_git.models.toolset_state import WRITABLE
 from covalt_git.operations import sources, toolsets
@@ -114,7 +115,8 @@ def toolset_page(
         given=tool_sources(root, toolset_id) if detail.files and toolset.manifest else (),
         connections=connections,
         failure_of=lambda source: listing_failures.failure_of(root, source),
-        hidden_of=lambda source: _hidden_file(toolset, source) if may_grant else None,
+        hidden_of=lambda source, why: _hidden_file(toolset, source, why) if may_grant else None,
+        command_page=lambda source: _command_page(toolset, source) if context.is_admin else "",
         needed=_needed(toolset, observed) if may_grant and observed else None,
         lines=definition_lines,
         admin=context.is_admin,
@@ -127,6 +129,22 @@ def toolset_page(
     )
 
 
+_IN_WRONG_PLACE = frozenset({"server_in_project", "server_in_workspace", "server_folder"})
+"""Codes of servers that are not started because of where their code is."""
+
+
+def _command_page(toolset: Toolset, source: ToolSource) -> str:
+    """Return the URL of the editor at the definition of an MCP server; empty for a document, and without an editor."""
+    manifest, document = toolset.manifest, toolset.manifest_reading.document
+    if manifest is None or document is None or not toolset_files.is_editable(toolset, MANIFEST):
+        return ""
+    ids = [server.id for server in manifest.mcp_servers]
+    if isinstance(source.declared, Source) or source.declared.id not in ids:
+        return ""
+    line, _ = document.locate(("mcp_servers", ids.index(source.declared.id), "id"))
+    return url_for("toolset_files.edit", toolset_id=toolset.id, path=MANIFEST, line=line)
+
+
 class HiddenFile(NamedTuple):
     """A file that the command of an MCP server names and the sandbox does not show, and the offer of its folder."""
 
@@ -134,10 +152,14 @@ class HiddenFile(NamedTuple):
     review: ProgramOffer
 
 
-def _hidden_file(toolset: Toolset, source: ToolSource) -> HiddenFile | None:
-    """Return the file that the sandbox hides from the program of a granted server; None if it hides none."""
+def _hidden_file(toolset: Toolset, source: ToolSource, why: CovaltError) -> HiddenFile | None:
+    """Return the file that the sandbox hides from the program of a granted server; None if it hides none.
+
+    A server that is not started because of ``why`` does not start with the folder either: a pull, or a tool, could
+    change its code there.
+    """
     server = source.declared
-    if isinstance(server, Source) or server.command is None:
+    if isinstance(server, Source) or server.command is None or why.code in _IN_WRONG_PLACE:
         return None
     grant = acting_grants(toolset).program(server, toolset.files.hashes)
     if grant is None or grant.confinement is None:

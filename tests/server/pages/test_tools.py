@@ -355,3 +355,27 @@ def test_an_observation_shows_what_a_server_lacks_and_grants_nothing(
     assert Operations(root)("list_grants") == before
     form.fields["args"] = ["{"]
     assert "are not JSON" in visitor.send(form).text
+
+
+def test_a_server_whose_script_is_in_the_project_leads_to_its_command_and_offers_no_folder(
+    visitor: Visitor, root: Path
+) -> None:
+    (root / "srv").mkdir()
+    script = root / "srv/server.py"
+    script.write_text("")
+    folder = root / "toolsets/local"
+    folder.mkdir()
+    (folder / "toolset.yaml").write_text(
+        "id: local\nname: Local\nversion: '1'\nmcp_servers:\n"
+        f"  - {{id: mine, command: python3, args: [{script}]}}\n"
+    )
+    (root / "toolsets/state").mkdir(exist_ok=True)
+    (root / "toolsets/state/local.yaml").write_text("enabled: true\nsource_type: local\n")
+    visitor.send(visitor.open("/toolsets/local").form("/grants/requested"))
+
+    page = visitor.send(visitor.open("/toolsets/local").form("/refresh"))
+
+    assert "is in the project" in page.text
+    assert "Grant this folder" not in page.source
+    assert f"git mv {script} toolsets/local/" in page.text
+    assert page.link("Edit its command").endswith("/edit/toolset.yaml?line=5")
