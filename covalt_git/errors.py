@@ -165,6 +165,7 @@ class UnknownNameError(CovaltError):
         nearest = next(in_full, None) or nearest_harmless(name, existing, is_harmless or bool)
         hint = f"did you mean {nearest!r}? " if nearest else ""
         super().__init__(f"no {kind} {name!r}", hint=f"{hint}list them with `{list_with}`")
+        self.name = name
         self.code = f"unknown_{kind.replace(' ', '_').replace('-', '_')}"
 
 

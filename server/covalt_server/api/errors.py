@@ -47,6 +47,36 @@ _PHRASES = {
 """Phrases that Python 3.13 changed (to those of RFC 9110); error codes are derived from phrases."""
 
 
+_LISTS = frozenset(
+    {
+        *("All chats", "All tools", "All toolsets", "All approvals", "All scripts"),
+        *("All operations", "Policy", "Import a toolset", "All registered tools", "Search"),
+    }
+)
+_PAGES = {
+    "approvals.approval": "The approval as it is now",
+    "approvals.approval_list": "All approvals",
+    "calls.call": "The call",
+    "chats.chat_list": "All chats",
+    "config.source": "covalt.yaml",
+    "conversation.chat": "The chat {chat_id}",
+    "imports.choose": "Import a toolset",
+    "policy.policy_page": "Policy",
+    "reference.operation_list": "All operations",
+    "registered_tools.registry": "All registered tools",
+    "scripts.script": "The script",
+    "scripts.script_list": "All scripts",
+    "search.results": "Search",
+    "tools.tool": "The tool {tool_id}",
+    "tools.tool_picker": "All tools",
+    "toolsets.toolset": "The toolset {toolset_id}",
+    "toolsets.toolset_list": "All toolsets",
+    "workspace.file": "The file {path}",
+    "workspace.files": "The files of {chat_id}",
+}
+"""The labels of links to pages, by their endpoints."""
+
+
 def install(app: Flask, operations: Iterable[str]) -> None:
     """Register the error handlers; ``operations`` are the names that errors suggest for typos."""
     operation_names = tuple(operations)
@@ -73,7 +103,10 @@ def error_response(error: CovaltError, cause: HTTPException | None = None) -> Re
         # number of approvals (test_the_page_of_a_refused_request_does_not_show_the_project).
         template = "request_refused.html" if refused else "error.html"
         words = phrase(status)
-        answer = make_response(render_template(template, error=error, status=status, words=words))
+        links = () if refused else _links(error, status)
+        answer = make_response(
+            render_template(template, error=error, status=status, words=words, links=links)
+        )
     answer.status_code = status
     for name, value in cause.get_headers() if cause is not None else ():
         # RFC 9110 requires these with 405 and 416. The other headers describe werkzeug's own page, which is
@@ -115,6 +148,32 @@ def phrase(status: int) -> str:
     """Return the phrase of an HTTP status, the same on every version of Python."""
     http_status = HTTPStatus(status)
     return _PHRASES.get(http_status, http_status.phrase)
+
+
+def _links(error: CovaltError, status: int) -> list[tuple[str, str]]:
+    """Return the pages that lead on from an error: the page that exists above, the list of its kind, and the start page.
+
+    Each is a label and a URL.
+    """
+    path = request.path
+    if status == HTTPStatus.NOT_FOUND:
+        # The pages below what does not exist do not exist either.
+        parts = path.split("/")
+        name = error.name if isinstance(error, UnknownNameError) else None
+        # A name that is not in the URL is one of the form or the query, so the page above exists.
+        at = parts.index(name) if name and name in parts else 2 if name is None else -1
+        path = "/".join([*parts[:at], "?"])
+    links = []
+    adapter = current_app.create_url_adapter(request)
+    while adapter is not None and path not in {"", "/"}:
+        path = path.rpartition("/")[0]
+        if path and adapter.test(path, "GET"):
+            endpoint, values = adapter.match(path, method="GET")
+            label = _PAGES.get(endpoint, "The page as it is now").format_map(values)
+            links.append((label, quote(path)))
+    lists = [link for link in links if link[0] in _LISTS]
+    above = [link for link in links if link[0] not in _LISTS][:1]
+    return [*above, *lists[-1:], ("Start page", "/")]
 
 
 def _page_with_form() -> str | None:

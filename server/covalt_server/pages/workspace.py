@@ -172,6 +172,7 @@ def create(chat_id: str) -> Response:
 @pages.post("/chats/<chat_id>/uploads")
 def upload(chat_id: str) -> Response:
     """Add files to the workspace as one commit."""
+    request_context.context().chat(chat_id)
     # Before `request.files` reads the body: the limit of other forms is smaller than an upload.
     request.max_content_length = workspace_edits.most_upload_bytes(request_context.context())
     chosen = tuple(http.upload(file) for file in request.files.getlist("files") if file.filename)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api_client import configure
+from tests.api_client import Api, configure
 from tests.server.visitor import Visitor
 
 EDIT = "/config/edit"
@@ -103,3 +103,20 @@ def test_a_newer_file_is_replaced_only_by_who_says_so(visitor: Visitor, root: Pa
     assert file.read_text() == theirs
     visitor.send(page.form(EDIT), "Replace", content=f"{mine}# more\n", replaces="1")
     assert file.read_text() == f"{mine}# more\n"
+
+
+def test_a_newer_file_of_a_chat_is_replaced_only_by_who_says_so(visitor: Visitor, api: Api) -> None:
+    address = "/chats/c1/files/notes.md"
+    api.write("notes.md", "first\n")
+    form = visitor.open(f"{address}?view=edit").form(address)
+    api.write("notes.md", "theirs\n")
+
+    page = visitor.send(form, content="mine\n")
+    assert page.status == 409
+    assert page.link("Open the file as it is now") == address
+    assert "theirs" in page.changed_lines("del")
+    form = page.form(address)
+    assert visitor.send(form, content="mine\n").status == 409
+    assert api.read("notes.md").get_data() == b"theirs\n"
+    visitor.send(form, content="mine\n", replaces="1")
+    assert api.read("notes.md").get_data() == b"mine\n"
