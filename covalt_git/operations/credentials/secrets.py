@@ -11,6 +11,7 @@ from covalt_git.credentials import secrets_file
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.credentials.values import SHORTEST, SecretStore
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
+from covalt_git.grants.plans import requested_grants
 from covalt_git.grants.status import acting_grants
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations.context import Context
@@ -234,6 +235,22 @@ def unset_secrets(
         elif secret.allowed is False:
             why = "comes from secret_command, which may not run on this machine"
             yield UnsetSecret(secret.name, why, "covalt-git secret allow", False)
+
+
+def valueless_requests(
+    toolset: Toolset, command: SecretCommand | None, store: SecretStore
+) -> list[str]:
+    """Return the secrets that a toolset requests, that are not granted yet and have no value.
+
+    There are none if the file of secrets cannot be used: then no value can be stored.
+    """
+    if not toolset.secrets or store.file_error() is not None:
+        return []
+    wanted = requested_grants(toolset)
+    names = {grant.name for grant in wanted if grant.kind == "secret"}
+    names |= {name for grant in wanted for name in grant.secrets}
+    rows = secrets_of(toolset, command, store)
+    return [row.name for row in rows if row.name in names and not row.granted and not row.source]
 
 
 def _requested(project: Project, store: SecretStore | None) -> Iterator[SecretRow]:

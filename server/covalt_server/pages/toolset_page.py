@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
-from flask import make_response, render_template, url_for
+from flask import flash, make_response, render_template, url_for
 
 from covalt_git.catalog import toolset_cache
 from covalt_git.credentials.command import SecretCommand
@@ -49,6 +50,36 @@ def unset_secrets(toolset: Toolset) -> dict[str, UnsetSecret]:
     command = SecretCommand.of(project.root, project.config.secret_command)
     unset = secrets.unset_secrets(toolset, command, SecretStore.of_this_machine())
     return {secret.name: secret for secret in unset}
+
+
+class NextStep(NamedTuple):
+    """What the user has to do before tools of a toolset can be called, as a sentence, and the part of the page for it."""
+
+    text: str
+    anchor: str
+
+
+def next_step(toolset_id: str) -> NextStep | None:
+    """Return the next step of a toolset; None if its tools can be called, or if it has errors or hidden tools."""
+    context = request_context.context()
+    detail = ask(toolsets.get_toolset, toolset_id=toolset_id)
+    if not detail.files or not detail.sound:
+        return None
+    if detail.lacking:
+        return NextStep("Next: grant what is still missing.", "grants")
+    if context.is_admin and (
+        names := list(unset_secrets(context.catalog.find_toolset(toolset_id)))
+    ):
+        more = f" and {len(names) - MOST_RENAMED} more" if len(names) > MOST_RENAMED else ""
+        text = f"Still without a value: {', '.join(names[:MOST_RENAMED])}{more}."
+        return NextStep(text, f"secret-{quote(names[0])}")
+    if not detail.enabled:
+        return NextStep("Next: enable the toolset.", "")
+    if detail.waits_for == "listing":
+        return NextStep("Next: ask its servers for their tools.", "")
+    if detail.waits_for == "acceptance":
+        return NextStep("Next: review its tools, and accept them.", "")
+    return None
 
 
 def unset_by_toolset(rows: Iterable[ToolsetRow]) -> dict[str, list[str]]:
@@ -124,9 +155,16 @@ def toolset_page(
         sign_ins=ask(running_sign_ins.list_sign_ins, toolset_id=toolset_id).sign_ins
         if context.is_admin and detail.manifest
         else (),
+        valueless=_valueless(toolset) if may_grant and detail.lacking else (),
         error=error,
         observed=observed,
     )
+
+
+def _valueless(toolset: Toolset) -> list[str]:
+    project = request_context.project()
+    command = SecretCommand.of(project.root, project.config.secret_command)
+    return secrets.valueless_requests(toolset, command, SecretStore.of_this_machine())
 
 
 _IN_WRONG_PLACE = frozenset({"server_in_project", "server_in_workspace", "server_folder"})
@@ -202,6 +240,15 @@ def perform(
     except CovaltError as error:
         return make_response(toolset_page(toolset_id, error), error.http_status)
     return back(toolset_id, *target)
+
+
+def back_with_next_step(toolset_id: str, anchor: str, message: str) -> Response:
+    """Return to the page with a message that says what to do next: without that, it would seem that all is fine."""
+    step = next_step(toolset_id)
+    if step is None:
+        return back(toolset_id, anchor, message)
+    flash(f"{message} {step.text}", "warn")
+    return back(toolset_id, step.anchor or anchor, "")
 
 
 def back(toolset_id: str, anchor: str, message: str) -> Response:

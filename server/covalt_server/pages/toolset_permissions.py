@@ -14,11 +14,10 @@ from covalt_git.operations.credentials import logins, running_sign_ins, secrets
 from covalt_git.text import display
 from covalt_server import request_context
 from covalt_server.pages.toolset_page import (
-    MOST_RENAMED,
     back,
+    back_with_next_step,
     perform,
     toolset_page,
-    unset_secrets,
 )
 from covalt_server.request_context import as_admin, ask
 
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
 pages = Blueprint("toolset_permissions", __name__)
+
+_VALUE = "value:"
+"""Prefix of the fields for values of secrets in the form that grants everything."""
 
 _MOST_ENDED = 300
 """Characters of the permissions that a message says are no longer trusted, for the same reason."""
@@ -112,22 +114,31 @@ def set_secret(toolset_id: str) -> Response:
     message = f"Stored the value of {display.shorten(name)}."
     if stored.narrowed:
         message += " Other users could access secrets.env before; now only you can (mode 600)."
-    return back(toolset_id, f"secret-{quote(name)}", message)
+    return back_with_next_step(toolset_id, f"secret-{quote(name)}", message)
 
 
 @pages.post("/toolsets/<toolset_id>/grants/requested")
 def grant_requested(toolset_id: str) -> Response:
     """Grant everything that a toolset requests and lacks, if it has not changed since it was shown."""
     ask(grants.add_requested_grants, toolset_id=toolset_id, **_reviewed())
-    message = "Granted all requested permissions." + _still_missing(toolset_id)
-    return back(toolset_id, "grants", message)
+    message = "Granted all requested permissions."
+    # After the grant: only the value of a granted secret can be stored.
+    for field, value in request.form.items():
+        name = field.removeprefix(_VALUE)
+        if name == field or not value:
+            continue
+        try:
+            ask(secrets.set_secret, toolset_id=toolset_id, name=name, value=value)
+        except CovaltError as error:
+            message += f" The value of {display.shorten(name)} was not stored: {error.message}."
+    return back_with_next_step(toolset_id, "grants", message)
 
 
 @pages.post("/toolsets/<toolset_id>/grants/again")
 def grant_again(toolset_id: str) -> Response:
     """Renew the grants of a toolset that a change has ended, if it has not changed since it was shown."""
     ask(grants.renew_grants, toolset_id=toolset_id, **_reviewed())
-    return back(toolset_id, "grants", "Granted again.")
+    return back_with_next_step(toolset_id, "grants", "Granted again.")
 
 
 @pages.post("/toolsets/<toolset_id>/grants/revoke")
@@ -147,10 +158,3 @@ def _reviewed() -> dict[str, Any]:
     """
     permissions = tuple(request.form.getlist("permission"))
     return {"digest": request.form.get("digest", ""), "permissions": permissions}
-
-
-def _still_missing(toolset_id: str) -> str:
-    """Return the sentence about secrets that are granted and have no value; empty if each has one."""
-    names = list(unset_secrets(request_context.context().catalog.find_toolset(toolset_id)))
-    more = f" and {len(names) - MOST_RENAMED} more" if len(names) > MOST_RENAMED else ""
-    return f" Still without a value: {', '.join(names[:MOST_RENAMED])}{more}." if names else ""

@@ -20,7 +20,7 @@ from covalt_git.operations.namespace_problems import problems_across
 from covalt_server import request_context
 from covalt_server.api.http import send
 from covalt_server.pages import layout, toolset_files
-from covalt_server.pages.toolset_page import toolset_page, unset_by_toolset
+from covalt_server.pages.toolset_page import back_with_next_step, toolset_page, unset_by_toolset
 from covalt_server.render import code, differences
 from covalt_server.request_context import as_admin, ask
 
@@ -62,7 +62,9 @@ def switch(toolset_id: str) -> Response:
     """Enable or disable a toolset."""
     enabled = request.form.get("enabled") == "true"
     ask(toolsets.enable_toolset, toolset_id=toolset_id, enabled=enabled)
-    message = "Enabled." if enabled else "Disabled. Its tools cannot be called."
+    if enabled:
+        return back_with_next_step(toolset_id, "", "Enabled.")
+    message = "Disabled. Its tools cannot be called."
     return layout.back("toolsets.toolset", message, toolset_id=toolset_id)
 
 

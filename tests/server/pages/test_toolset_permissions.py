@@ -53,7 +53,7 @@ def test_a_granted_secret_without_a_value_says_what_to_do(
     ).partition("#")
     shown = visitor.open(address)
     assert f'id="{anchor}"' in shown.source
-    assert "Calls that need this secret fail: it is not set." in shown.text
+    assert "Calls that need the secret TRACKER_KEY fail: it is not set." in shown.text
     assert "it is not set" not in "".join(
         text for text in shown.source.split("<section") if 'id="secret-OTHER_KEY"' in text
     )
@@ -62,6 +62,23 @@ def test_a_granted_secret_without_a_value_says_what_to_do(
     monkeypatch.setenv("TRACKER_KEY", "a-long-value")
     assert "is not set" not in visitor.open(address).text
     assert "Give the value: the secret" not in visitor.open("/").text
+
+
+def test_values_are_given_with_the_grant_that_asks_for_them(visitor: Visitor) -> None:
+    page = visitor.open("/toolsets/tracker")
+    form = page.form("/grants/requested")
+    assert {"value:TRACKER_KEY", "value:OTHER_KEY"} <= form.fields.keys()
+
+    values = {"value:TRACKER_KEY": "a-long-value", "value:OTHER_KEY": "two\nlines"}
+    page = visitor.send(form, **values)
+
+    assert "The value of OTHER_KEY was not stored" in page.text
+    assert "Still without a value: OTHER_KEY." in page.text
+    assert SecretStore.of_this_machine().value("TRACKER_KEY") == "a-long-value"
+    assert "a-long-value" not in page.source
+    # The missing value is the first thing of the grants.
+    grants = page.source.partition('id="grants"')[2]
+    assert grants.index('id="value-OTHER_KEY"') < grants.index("<section")
 
 
 def test_a_value_is_stored_in_a_file_that_others_could_read_and_closes_it(
@@ -157,3 +174,18 @@ def test_the_menu_that_grants_all_stays_in_the_window_and_its_message_is_in_view
     assert box is not None
     assert page.evaluate("scrollY") > 0
     assert 0 <= box["y"] < 700 - box["height"]
+
+
+def test_a_toolset_whose_servers_were_never_listed_says_what_to_do_next(
+    visitor: Visitor, root: Path
+) -> None:
+    (root / "toolsets/gear").mkdir()
+    (root / "toolsets/gear/toolset.yaml").write_text(
+        'id: gear\nname: Gear\nversion: "1"\n'
+        "mcp_servers: [{id: disk, command: python3, args: [server.py]}]\n"
+    )
+    page = visitor.send(visitor.open("/toolsets/gear").form("/grants/requested"))
+    step = "Next: ask its servers for their tools."
+    assert f"Granted all requested permissions. {step}" in page.text
+    visitor.send(page.form("/enabled"))
+    assert f"Enabled. {step}" in visitor.send(visitor.open("/toolsets/gear").form("/enabled")).text
