@@ -98,7 +98,9 @@ def _import(
     for toolset in result.imported:
         print_import(toolset)
     for name in result.secrets:
-        output.say(f"the secret {name} replaces a credential: covalt-git secret check {name}")
+        output.say(
+            f"the secret {name} replaces a credential, whose value is not imported; after the grant: covalt-git secret set {name}"
+        )
     for note in result.notes:
         output.say(note, err=True)
     for loss in result.lost:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field, SecretStr
 
-from covalt_git.access.grants import granted
+from covalt_git.access.grants import GrantNeededError, granted
 from covalt_git.credentials import secrets_file
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.credentials.values import SHORTEST, SecretStore
@@ -14,6 +14,7 @@ from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.grants.plans import requested_grants
 from covalt_git.grants.status import acting_grants
 from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.models.sources.server_definition import references_of
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import TRUSTING, EmptyRequest, Request, Result, operation
 from covalt_git.system.private_files import is_open_to_others
@@ -23,6 +24,8 @@ from covalt_git.toolsets.toolset import read_toolset
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from covalt_git.access.grants import Granted
+    from covalt_git.models.toolset_manifest import McpServer
     from covalt_git.project import Project
     from covalt_git.toolsets.toolset import Toolset
 
@@ -249,6 +252,10 @@ def valueless_requests(
     wanted = requested_grants(toolset)
     names = {grant.name for grant in wanted if grant.kind == "secret"}
     names |= {name for grant in wanted for name in grant.secrets}
+    servers = {grant.name for grant in wanted if grant.kind in {"server", "process"}}
+    for server in toolset.manifest.mcp_servers if toolset.manifest else ():
+        if server.id in servers:
+            names |= _named_by(server)
     rows = secrets_of(toolset, command, store)
     return [row.name for row in rows if row.name in names and not row.granted and not row.source]
 
@@ -278,6 +285,7 @@ def secrets_of(
         acting_grants(toolset),
         *(acting_grants(toolset, tool) for tool in toolset.tools if tool.http is not None),
     ]
+    of_servers, acting_servers = _of_servers(toolset, may), _of_servers(toolset, acting[0])
     for name in toolset.secrets:
         if name.startswith(AUTH):  # `auth list` has the sign-ins
             continue
@@ -286,13 +294,33 @@ def secrets_of(
         yield SecretRow(
             name=name,
             toolset_id=toolset.id,
-            granted=bool(reaches),
-            trusted=any(name in grants.secrets for grants in acting),
+            granted=bool(reaches) or name in of_servers,
+            trusted=any(name in grants.secrets for grants in acting) or name in acting_servers,
             hosts=tuple(sorted({rule.text for reach in reaches for rule in reach.rules})),
             python=name in may.secrets and toolset.has_python_tools,
             source=source,
             allowed=command.is_allowed if source == "command" and command else None,
         )
+
+
+def _of_servers(toolset: Toolset, may: Granted) -> set[str]:
+    """Return the secrets that the granted MCP servers of a toolset get: the grant of a server covers those that it names."""
+    names = set[str]()
+    for server in toolset.manifest.mcp_servers if toolset.manifest else ():
+        try:
+            may.check_server(server, toolset.files.hashes)
+        except GrantNeededError:
+            continue
+        names |= _named_by(server)
+        grant = may.program(server, toolset.files.hashes)
+        if grant is not None and grant.confinement is not None:
+            names |= {*grant.confinement.secrets}
+    return names
+
+
+def _named_by(server: McpServer) -> set[str]:
+    """Return the secrets that a server needs, without those that have a default."""
+    return {reference.name for reference in references_of(server) if reference.default is None}
 
 
 def _row(command: SecretCommand, *, changed: bool) -> SecretCommandRow:

@@ -219,7 +219,10 @@ def bundle_of(document: Document, source: str | None, name: str, source_ref: str
             f"{path!r} has {result.toolsets} toolsets; import each on its own", hint=hint
         )
     secrets = tuple(dict.fromkeys(note.secret for note in result.notes if note.secret))
-    notes = [f"a credential became a reference to the secret {secret}" for secret in secrets]
+    notes = [
+        f"a credential became a reference to the secret {secret}: its value is not imported, so give it with the grants"
+        for secret in secrets
+    ]
     notes += [f"{value.pointer} is lost: {value.reason}" for value in result.lost]
     others = tuple(f"{note.pointer}: {note.message}" for note in result.notes if not note.secret)
     notes += others

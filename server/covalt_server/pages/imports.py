@@ -18,6 +18,7 @@ from covalt_git.operations import toolset_imports
 from covalt_git.operations.formats import conversions
 from covalt_server.api.http import upload
 from covalt_server.pages import layout
+from covalt_server.pages.toolset_page import back, back_with_next_step
 from covalt_server.request_context import as_admin, ask, context
 
 if TYPE_CHECKING:
@@ -131,10 +132,10 @@ def import_reviewed(bundle_id: UUID) -> Response:
     # After the import, so that a refused one can be repeated from its review, with `force` for example.
     drop_bundle(root, bundle_id)
     failed = next((source.source for source in result.sources if source.failure is not None), None)
-    anchor = None if failed is None else f"source-{failed.rpartition('/')[2]}"
-    return layout.back(
-        "toolsets.toolset", _outcome(result), toolset_id=result.toolset_id, _anchor=anchor
-    )
+    if failed is None:
+        return back_with_next_step(result.toolset_id, "", _outcome(result))
+    anchor = f"source-{failed.rpartition('/')[2]}"
+    return back(result.toolset_id, anchor, _outcome(result))
 
 
 @pages.post("/imports/<uuid:bundle_id>/drop")

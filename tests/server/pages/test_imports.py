@@ -1,11 +1,14 @@
 """Pages on which toolsets are imported, updated, granted and uninstalled, without JavaScript."""
 
+import json
 import re
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 
+from covalt_git.credentials.values import SecretStore
+from covalt_git.trust import Consents
 from tests.api_client import BEARER, HOME, Api, configure, form_file
 from tests.installs.hostile_bundles import GOOD, TOOL, File, archive
 from tests.server.outside import Outside
@@ -233,6 +236,34 @@ def test_a_document_in_another_format_is_converted_reviewed_and_imported(
     assert "disabled" in here.text
     manifest = (root / "toolsets/i-desk-i/toolset.yaml").read_text()
     assert "${API_TOKEN}" in manifest
+
+
+def test_the_value_of_a_credential_that_is_not_imported_is_asked_for_with_the_grant_of_its_server(
+    visitor: Visitor, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    Consents.of(root).trust_new_project()
+    servers = {
+        name: {
+            "url": f"https://{name}.example/mcp",
+            "headers": {"Authorization": f"Bearer Zq8vN3kT7wLp2RxB5mYcZr4hJ6sD1g{name}"},
+        }
+        for name in ("web", "app")
+    }
+    document = json.dumps({"mcpServers": servers}).encode()
+    page = review_bundle(visitor, document, "mcp.json")
+    assert (
+        "the secret WEB_TOKEN: its value is not imported, so give it with the grants" in page.text
+    )
+
+    visitor.send(page.forms[1], "Import")
+    form = visitor.open("/toolsets/mcp").form("/grants/requested")
+    page = visitor.send(form, **{"value:APP_TOKEN": "a-long-value"})
+    assert "Still without a value: WEB_TOKEN." in page.text
+    # Also later, in the field and by the command that the hints name.
+    page = visitor.send(page.form("#secret-WEB_TOKEN"), value="another-value")
+    assert "Stored the value of WEB_TOKEN." in page.text
+    assert SecretStore.of_this_machine().value("APP_TOKEN") == "a-long-value"
 
 
 def test_the_page_of_a_toolset_lists_its_skills(visitor: Visitor, root: Path) -> None:
