@@ -12,11 +12,11 @@ from covalt_git.calls.background import BackgroundCalls
 from covalt_git.index.change_feed import ChangeFeed
 from covalt_git.index.server_follower import ServerFollower
 from covalt_git.manifests.followed_project import current_root
-from covalt_git.manifests.project_config import startup_config
+from covalt_git.manifests.project_config import startup_config, unchanged_config
 from covalt_git.names import LOCAL_USER
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
-from covalt_git.system.node_folder import data_of
+from covalt_git.system.node_folder import commit_of, data_of, node_of
 from covalt_git.text.log_format import LogFormatter, escape_logs
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from covalt_git.models.access_token import AccessToken
+    from covalt_git.models.project_source import ProjectSource
     from covalt_git.operations.registry import Operation, RequestT, ResultT
     from covalt_git.project_watch import WatchedProject
     from covalt_server.api.call_streams import CallStream
@@ -113,6 +114,17 @@ def as_admin(action: str) -> Project:
     """
     context().require_admin(action)
     return project()
+
+
+def changes_files() -> bool:
+    """Return whether the principal may change the project's files here: an admin, unless a node follows a repository."""
+    return context().is_admin and commit_of(context().root) is None
+
+
+def followed_source() -> ProjectSource | None:
+    """Return the git repository that the project's files come from; None if they are this folder's own."""
+    root = context().root
+    return None if commit_of(root) is None else unchanged_config(node_of(root)).project
 
 
 def project() -> Project:

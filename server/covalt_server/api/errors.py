@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -167,8 +168,11 @@ def _links(error: CovaltError, status: int) -> list[tuple[str, str]]:
     adapter = current_app.create_url_adapter(request)
     while adapter is not None and path not in {"", "/"}:
         path = path.rpartition("/")[0]
-        if path and adapter.test(path, "GET"):
-            endpoint, values = adapter.match(path, method="GET")
+        # A folder is a page with a slash at its end, to which a match redirects.
+        with suppress(HTTPException):
+            endpoint, values = adapter.match(path or "/", method="GET")
+            if endpoint == "home.home":
+                continue
             label = _PAGES.get(endpoint, "The page as it is now").format_map(values)
             links.append((label, quote(path)))
     lists = [link for link in links if link[0] in _LISTS]

@@ -16,7 +16,7 @@ from covalt_server.api.errors import error_response, wants_json
 from covalt_server.pages import layout, toolset_files
 from covalt_server.pages.toolset_files import Draft, check_form, fingerprint, typed
 from covalt_server.render import code, differences
-from covalt_server.request_context import ask
+from covalt_server.request_context import ask, followed_source
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
@@ -46,10 +46,11 @@ def source() -> Response:
     except NotEditableError as error:
         page = render_template("config_unreadable.html", error=error)
         return make_response(page, error.http_status)
-    editable = _is_editable(file)
+    is_own = followed_source() is None
+    editable = is_own and _is_editable(file)
     notes = toolset_files.problem_notes(
         file.problems,
-        fix_page=url_for("config.fix") if file.fixable else "",
+        fix_page=url_for("config.fix") if is_own and file.fixable else "",
         edit_page=url_for("config.edit") if editable else "",
     )
     shown = None if file.missing else code.highlighted(file.text, path=CONFIG, notes=notes)

@@ -39,6 +39,10 @@ _BUTTONS: dict[NeedKind, str] = {
 }
 
 
+_OF_FILES: frozenset[NeedKind] = frozenset({"broken_toolset", "grant", "source"})
+"""What is repaired by a change of the project's files, which a node gets from its repository."""
+
+
 class RecentChat(NamedTuple):
     """A chat with the last commit of its active branch, if it has one."""
 
@@ -72,14 +76,18 @@ def home() -> str:
         # Imported toolsets of MCP servers often have the same name.
         twice={name for name, count in Counter(row.name for row in rows).items() if count > 1},
         unset=unset_by_toolset(rows),
-        admin=request_context.context().is_admin,
+        admin=request_context.changes_files(),
     )
 
 
 def _button(need: UserNeed) -> str:
     # Else its value cannot be given on the page, as that of a secret_command.
     may_store = need.kind == "secret" and need.command.startswith("covalt-git secret set")
-    return "Give the value" if may_store else _BUTTONS[need.kind]
+    if may_store:
+        return "Give the value"
+    if need.kind in _OF_FILES and request_context.followed_source() is not None:
+        return "Show what to do"
+    return _BUTTONS[need.kind]
 
 
 def _with_last(chat: ChatRow) -> RecentChat:

@@ -10,7 +10,7 @@ from flask import flash, g, redirect, request, url_for
 from markupsafe import Markup, escape
 
 from covalt_git.errors import CovaltError
-from covalt_git.system.node_folder import folder_text
+from covalt_git.system.node_folder import check_changeable, folder_text
 from covalt_git.text import display
 from covalt_server import request_context
 from covalt_server.render import call_lines, results
@@ -76,6 +76,26 @@ def install(app: Flask, guard: Guard) -> None:
     ):
         app.add_template_filter(filter_)
     escape_hidden(app)
+    app.before_request(_refuse_edit_of_followed)
+
+
+_EDITORS = frozenset(
+    {
+        *("toolset_files.edit", "toolset_files.fix", "config.edit", "config.fix"),
+        *("imports.choose", "new_toolset.form", "sources.new", "toolsets.uninstall_preview"),
+    }
+)
+"""Pages whose forms change files of the project."""
+
+
+def _refuse_edit_of_followed() -> None:
+    """Say before the user has typed anything that a node does not change the files of its repository.
+
+    Raises:
+        FollowedProjectError: on the pages of :data:`_EDITORS`, if the project comes from a repository.
+    """
+    if request.endpoint in _EDITORS:
+        check_changeable(request_context.context().root)
 
 
 def escape_hidden(app: Flask) -> None:
@@ -186,10 +206,12 @@ def _facts() -> dict[str, Any]:
     try:
         project = request_context.project()
         waiting = request_context.decidable_approvals()
+        follows = request_context.followed_source()
     except CovaltError:
-        return {"project_name": "", "role": None, "count": 0}
+        return {"project_name": "", "role": None, "count": 0, "follows": None}
     return {
         "project_name": folder_text(project.root),
         "role": project.principal.role,
         "count": waiting,
+        "follows": follows,
     }

@@ -16,7 +16,7 @@ from covalt_git.operations import grants, tool_registry, toolsets
 from covalt_git.operations.registry import InvalidRequestError
 from covalt_git.toolsets.state_store import find_toolset
 from covalt_server.pages import layout
-from covalt_server.request_context import ask, context, project
+from covalt_server.request_context import ask, changes_files, context, followed_source, project
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
@@ -80,7 +80,7 @@ def _page(*, text: str, error: CovaltError | None = None) -> str:
     listing = ask(tool_registry.list_registered_tools)
     config, principal = project().config, project().principal
     offers = {}
-    if context().is_admin and listing.tools:
+    if changes_files() and listing.tools:
         registered = find_toolset(project().root, REGISTRY_NAMESPACE)
         offers = {
             tool.tool: toolsets.offer(
@@ -94,7 +94,7 @@ def _page(*, text: str, error: CovaltError | None = None) -> str:
         tools=listing.tools,
         digest=listing.digest,
         entries={tool.tool_id: json.dumps(tool.entry, indent=2) for tool in listing.tools},
-        may_register=may_register(config, principal),
+        may_register=may_register(config, principal) and followed_source() is None,
         offers=offers,
         text=text,
         error=error,

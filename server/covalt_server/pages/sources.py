@@ -113,7 +113,7 @@ def source(toolset_id: str, namespace: str) -> str:
         source=detail,
         breaking=[tool for tool in breaking if tool.kind != "new"],
         skills=listing.skills,
-        admin=request_context.context().is_admin,
+        admin=request_context.changes_files(),
     )
 
 

@@ -65,7 +65,8 @@ def next_step(toolset_id: str) -> NextStep | None:
     detail = ask(toolsets.get_toolset, toolset_id=toolset_id)
     if not detail.files or not detail.sound:
         return None
-    if detail.lacking:
+    changes_files = request_context.changes_files()
+    if detail.lacking and changes_files:
         return NextStep("Next: grant what is still missing.", "grants")
     if context.is_admin and (
         names := list(unset_secrets(context.catalog.find_toolset(toolset_id)))
@@ -73,6 +74,8 @@ def next_step(toolset_id: str) -> NextStep | None:
         more = f" and {len(names) - MOST_RENAMED} more" if len(names) > MOST_RENAMED else ""
         text = f"Still without a value: {', '.join(names[:MOST_RENAMED])}{more}."
         return NextStep(text, f"secret-{quote(names[0])}")
+    if not changes_files:
+        return None
     if not detail.enabled:
         return NextStep("Next: enable the toolset.", "")
     if detail.waits_for == "listing":
@@ -118,7 +121,8 @@ def toolset_page(
             group._replace(unset=unset.get(group.name or "")) if group.kind == "secret" else group
             for group in groups
         )
-    may_grant = context.is_admin and detail.sound and bool(detail.files)
+    changes_files = request_context.changes_files()
+    may_grant = changes_files and detail.sound and bool(detail.files)
 
     if may_grant and planned is not None:
         review = ProgramOffer.of(toolset, planned)
@@ -147,11 +151,12 @@ def toolset_page(
         connections=connections,
         failure_of=lambda source: listing_failures.failure_of(root, source),
         hidden_of=lambda source, why: _hidden_file(toolset, source, why) if may_grant else None,
-        command_page=lambda source: _command_page(toolset, source) if context.is_admin else "",
+        command_page=lambda source: _command_page(toolset, source) if changes_files else "",
         needed=_needed(toolset, observed) if may_grant and observed else None,
         lines=definition_lines,
-        admin=context.is_admin,
-        fixable=toolset_files.fixable(toolset_id) if context.is_admin and detail.problems else 0,
+        admin=changes_files,
+        stores=context.is_admin,
+        fixable=toolset_files.fixable(toolset_id) if changes_files and detail.problems else 0,
         sign_ins=ask(running_sign_ins.list_sign_ins, toolset_id=toolset_id).sign_ins
         if context.is_admin and detail.manifest
         else (),

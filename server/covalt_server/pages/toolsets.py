@@ -47,7 +47,7 @@ def toolset_list() -> str:
         unset=unset_by_toolset(matches),
         total=len(rows),
         query=query,
-        admin=request_context.context().is_admin,
+        admin=request_context.changes_files(),
     )
 
 
@@ -148,7 +148,7 @@ def source(toolset_id: str, path: str) -> str:
     context = request_context.context()
     across = problems_across(context).get(toolset.id, ())
     problems = [problem for problem in (*toolset.problems, *across) if problem.path == name]
-    admin = context.is_admin
+    admin = request_context.changes_files()
     editable = admin and toolset_files.is_editable(toolset, path)
     fixable = toolset_files.fixable(toolset.id) if admin and path == MANIFEST else 0
     listing = None
