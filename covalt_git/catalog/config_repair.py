@@ -62,10 +62,10 @@ def check_repair(root: Path, principal: Principal | None) -> None:
     has_roles = any(key in text for key in _ROLES) or principal.role is not None
     if own is None and has_roles and (last is None or not last.roles):
         raise RightsUnknownError
-    known = [config for config in (own, last) if config is not None]
+    readable = [config for config in (own, last) if config is not None]
     consents = Consents.of(root)
     try:
-        if not all(is_admin(trusted_config(config, consents), principal) for config in known):
+        if not all(is_admin(trusted_config(config, consents), principal) for config in readable):
             raise RightsUnknownError
     except UnknownRoleError:
         raise RightsUnknownError from None

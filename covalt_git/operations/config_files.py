@@ -29,7 +29,7 @@ from covalt_git.operations.registry import (
     invalid_field,
     operation,
 )
-from covalt_git.operations.toolset_files import BASE, FileChange, key_of, problems_in
+from covalt_git.operations.toolset_files import BASE, HandWrittenChange, key_of, problems_in
 from covalt_git.system.node_folder import check_changeable
 from covalt_git.toolsets import config_changes
 from covalt_git.toolsets.config_changes import MISSING, committed_config, read_config_text
@@ -79,7 +79,7 @@ class ConfigFile(Result):
     )
 
 
-class ConfigChange(FileChange):
+class ConfigChange(HandWrittenChange):
     """A change of ``covalt.yaml``."""
 
 

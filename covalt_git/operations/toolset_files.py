@@ -91,7 +91,7 @@ class ToolsetFileText(Result):
     imported: bool = Field(description="Whether a change needs ``local_change``.")
 
 
-class FileChange(Result):
+class HandWrittenChange(Result):
     """A change of a hand-written file, with its effect."""
 
     base: str = Field(description=BASE)
@@ -115,7 +115,7 @@ class FileChange(Result):
     )
 
 
-class ToolsetFileChange(FileChange):
+class ToolsetFileChange(HandWrittenChange):
     """A change of a toolset's file."""
 
     toolset_id: str

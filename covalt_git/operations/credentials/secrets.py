@@ -249,10 +249,10 @@ def valueless_requests(
     """
     if not toolset.secrets or store.file_error() is not None:
         return []
-    wanted = requested_grants(toolset)
-    names = {grant.name for grant in wanted if grant.kind == "secret"}
-    names |= {name for grant in wanted for name in grant.secrets}
-    servers = {grant.name for grant in wanted if grant.kind in {"server", "process"}}
+    grants = requested_grants(toolset)
+    names = {grant.name for grant in grants if grant.kind == "secret"}
+    names |= {name for grant in grants for name in grant.secrets}
+    servers = {grant.name for grant in grants if grant.kind in {"server", "process"}}
     for server in toolset.manifest.mcp_servers if toolset.manifest else ():
         if server.id in servers:
             names |= _named_by(server)

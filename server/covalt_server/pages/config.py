@@ -53,10 +53,10 @@ def source() -> Response:
         fix_page=url_for("config.fix") if is_own and file.fixable else "",
         edit_page=url_for("config.edit") if editable else "",
     )
-    shown = None if file.missing else code.highlighted(file.text, path=CONFIG, notes=notes)
+    listing = None if file.missing else code.highlighted(file.text, path=CONFIG, notes=notes)
     return make_response(
         render_template(
-            "config.html", file=file, shown=shown, source_of=source_of, editable=editable
+            "config.html", file=file, shown=listing, source_of=source_of, editable=editable
         )
     )
 

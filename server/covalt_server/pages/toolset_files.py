@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from covalt_git.errors import Problem
     from covalt_git.operations.toolset_files import (
-        FileChange,
+        HandWrittenChange,
         PageExample,
         ToolsetFileChange,
         ToolsetFileText,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 pages = Blueprint("toolset_files", __name__)
 
-ChangeT = TypeVar("ChangeT", bound="FileChange")
+ChangeT = TypeVar("ChangeT", bound="HandWrittenChange")
 
 _MARK = "\ufeff"
 _NOTE = Markup('<span class="problem-note {}"><code>{}</code> {}{}{}</span>')
@@ -55,7 +55,7 @@ class Draft(NamedTuple):
     """
 
     text: str
-    change: FileChange | None = None
+    change: HandWrittenChange | None = None
     error: CovaltError | None = None
     note: str = ""
     stale: bool = False
@@ -281,7 +281,7 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
     )
 
 
-def saved_words(word: str, change: FileChange) -> str:
+def saved_words(word: str, change: HandWrittenChange) -> str:
     """Return the message after a change: the number of problems that are left, and how to undo it."""
     count = sum(problem.severity == "error" for problem in change.problems)
     problems = f" {count} {'problem is' if count == 1 else 'problems are'} left." if count else ""
@@ -326,7 +326,7 @@ def typed(old_text: str, typed: str) -> str:
     return _MARK + text if old_text.startswith(_MARK) else text
 
 
-def fingerprint(change: FileChange) -> str:
+def fingerprint(change: HandWrittenChange) -> str:
     """Return a digest of everything that the page shows of a change."""
     shown = change.model_dump_json(exclude={"written"})
     return hashlib.sha256(shown.encode()).hexdigest()

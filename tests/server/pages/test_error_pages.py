@@ -11,11 +11,17 @@ from tests.api_client import BEARER, HOME, Api
 from tests.server.visitor import Visitor
 
 EXISTING = {"chat_id": "c1", "toolset_id": "data-lab", "tool_id": "data-lab:summarize"}
+LISTED = {"approvals", "chats", "imports", "reference", "scripts", "tools", "toolsets"}
 OTHER_HEADERS = BEARER | {"Accept": "text/html"}
 
 
 def opened(client: FlaskClient, address: str, method: str = "GET") -> TestResponse:
     return client.open(address, method=method, base_url=HOME, headers=OTHER_HEADERS)
+
+
+def url_of(rule: str, values: dict[str, str]) -> str:
+    """Return the URL of a rule; the variables without a value have one that names nothing."""
+    return re.sub(r"<(?:\w+:)?(\w+)>", lambda variable: values.get(variable[1], "nope"), rule)
 
 
 def links_of(page: str) -> list[str]:
@@ -33,9 +39,7 @@ def test_each_error_page_has_links_that_lead_on(api: Api) -> None:
             continue
         is_page = "GET" in (rule.methods or ())
         for values in ({}, EXISTING) if is_page else (EXISTING,):
-            address = re.sub(
-                r"<(?:\w+:)?(\w+)>", lambda name, v=values: v.get(name[1], "nope"), str(rule)
-            )
+            address = url_of(str(rule), values)
             method = "GET" if is_page else "POST"
             answer = opened(client, address, method)
             if answer.status_code < 400 or answer.mimetype != "text/html":
@@ -43,6 +47,8 @@ def test_each_error_page_has_links_that_lead_on(api: Api) -> None:
             count += 1
             links = links_of(answer.get_data(as_text=True))
             assert links, f"{method} {address}"
+            if address.split("/")[1] in LISTED:
+                assert set(links) - {"/"}, f"{method} {address}"
             for link in links:
                 if link not in leads:
                     leads[link] = opened(client, link).status_code < 400

@@ -79,7 +79,7 @@ def test_a_grant_of_a_replaced_server_is_revoked_where_its_notice_is(
 
     assert "covalt-git trust" not in page.text
     # It permits nothing, so nothing is refused and the start page has no need.
-    assert "If a server of that name comes back" in page.text
+    assert "If a pull brings a server of that name back" in page.text
     assert "not trusted" not in visitor.open("/toolsets").text
     button = "Revoke the grant of files"
     page = visitor.send(form_with(page, button), button)
