@@ -1,12 +1,14 @@
 """Every recorded fault can still be planted, where its record says or wherever its function went."""
 
 import ast
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from tests.faults.__main__ import FOUND, RECORDED
 from tests.faults.planting import REPOSITORY, Fault, LostFaultError, read_faults
 
 FAULTS = read_faults()
@@ -29,6 +31,20 @@ def is_other_code(before: str, after: str, line: int) -> bool:
 
 def test_ids_of_faults_differ() -> None:
     assert len({one.id for one in FAULTS}) == len(FAULTS)
+
+
+def test_each_fault_has_a_test_that_exists() -> None:
+    recorded = json.loads(RECORDED.read_text(encoding="utf-8"))
+    finders = json.loads(FOUND.read_text(encoding="utf-8"))
+
+    def is_there(test: str) -> bool:
+        file, _, function = test.partition("[")[0].partition("::")
+        path = REPOSITORY / file
+        return path.is_file() and f"def {function}" in path.read_text(encoding="utf-8")
+
+    for fault in FAULTS:
+        tests = (*fault.tests, finders.get(fault.id) or "", *recorded.get(fault.id, ()))
+        assert any(map(is_there, tests)), fault.id
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[one.id for one in FAULTS])
