@@ -68,18 +68,37 @@ class _BranchCommits(NamedTuple):
     rows: list[HistoryRow]
 
 
+class OtherSide(NamedTuple):
+    """What a preview is compared with.
+
+    Attributes:
+        name: The branch or commit that the reader chose, as the query has it.
+        branch: The branch that it follows; None for a commit.
+        label: The heading of its frame.
+        url: Where its frame begins; empty if it has no file at the path.
+    """
+
+    name: str
+    branch: str | None
+    label: str
+    url: str
+
+
 class Pane(NamedTuple):
     """A preview in a page.
 
     Attributes:
         path: The file or folder that is shown; None if the branch has no HTML file.
-        url: Where the frame begins.
+        url: Where the frame begins; empty if the commit has no file at the path.
         manifest_id: The commit whose files are served.
         at: The commit that the reader chose; empty while the preview follows the branch.
         branch: The branch that it follows.
         width: One of the widths; empty for the width of the pane.
         changes: The files that the branch changed last, newest first.
         commits: The options of the picker by heading.
+        label: The heading of the frame in a comparison.
+        compare_with: The branch that a link offers to compare with; None without one.
+        other: What the preview is compared with; None without a comparison.
     """
 
     path: str | None
@@ -90,19 +109,28 @@ class Pane(NamedTuple):
     width: str
     changes: tuple[ChangedFile, ...]
     commits: dict[str, tuple[SelectOption, ...]]
+    label: str = ""
+    compare_with: str | None = None
+    other: OtherSide | None = None
 
 
 @pages.get("/chats/<chat_id>/preview/", defaults={"path": ""})
 @pages.get("/chats/<chat_id>/preview/<path:path>")
 def page(chat_id: str, path: str) -> str:
-    """Show a file or folder of a commit as a web page; without ``?at=``, of the active branch."""
+    """Show a file or folder of a commit as a web page; without ``?at=``, of the active branch.
+
+    With ``?compare=``, the same path of a second branch or commit is beside it.
+    """
     chat = request_context.context().chat(chat_id)
     branch, head = chat.active_branch(), chat.head()
-    at = request.args.get("at") or ""
+    at, compare = (request.args.get(name) or "" for name in ("at", "compare"))
     if at in chat.branch_names():
         branch, head = at, chat.branch(at).manifest_id
     manifest_id = request_context.context().commit_id(chat, at or "HEAD")
-    if manifest_id is None or _entry_mode(chat, manifest_id, path) in {None, LINK}:
+    url = _url_of(chat, manifest_id, path)
+    other = _other_side(chat, compare, path) if compare else None
+    # A comparison also shows a page that one side lacks.
+    if manifest_id is None or not (url or (other and other.url)):
         listed = f"covalt-git chat files {chat_id}"
         raise UnknownNameError("file", path, chat.files(manifest_id), list_with=listed)
     chat_detail = ask(chats.get_chat, chat_id=chat_id)
@@ -113,15 +141,28 @@ def page(chat_id: str, path: str) -> str:
         chat=chat_detail,
         pane=Pane(
             path=path,
-            url=_url(chat_id, manifest_id, path),
+            url=url,
             manifest_id=manifest_id,
             at=at,
             branch=branch,
             width=_width(),
             changes=tuple(_changes(chat, branch_commits, head)),
-            commits=choices(chat_id, chat_detail.branches, *([at] if at else ())),
+            commits=choices(chat_id, chat_detail.branches, *filter(None, (at, compare))),
+            label=at[:SHORT] if at and at != branch else branch,
+            other=other,
         ),
         widths=WIDTHS,
+    )
+
+
+def _other_side(chat: ChatStore, name: str, path: str) -> OtherSide:
+    branch = chat.active_branch() if name == "HEAD" else name
+    is_branch = branch in chat.branch_names()
+    return OtherSide(
+        name=name,
+        branch=branch if is_branch else None,
+        label=branch if is_branch else name[:SHORT],
+        url=_url_of(chat, request_context.context().commit_id(chat, name), path),
     )
 
 
@@ -155,7 +196,7 @@ def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
         commits.append(SelectOption(manifest_id, manifest_id[:SHORT]))
     return Pane(
         path=path,
-        url="" if path is None else _url(chat_id, manifest_id, path),
+        url="" if path is None else _url_of(chat, manifest_id, path),
         manifest_id=manifest_id,
         at=manifest_id if at else "",
         branch=branch,
@@ -168,6 +209,8 @@ def pane_of(chat_id: str, branch: str, head: str | None) -> Pane | None:
             ),
             "Commits": tuple(commits),
         },
+        # An earlier commit is compared with the newest one of its branch.
+        compare_with=branch if at else _other_branch(chat, head, path),
     )
 
 
@@ -229,10 +272,22 @@ def _entry_mode(chat: ChatStore, manifest_id: str, path: str) -> int | None:
     return entry.mode
 
 
-def _url(chat_id: str, manifest_id: str, path: str) -> str:
-    """Return the URL of a file in a preview of its commit, for the session of the request."""
+def _other_branch(chat: ChatStore, head: str, path: str | None) -> str | None:
+    """Return the branch to compare a page with: the active one, or the first other one that has it."""
+    names = sorted(chat.branch_names(), key=lambda name: (name != chat.active_branch(), name))
+    for name in names:
+        other_head = chat.branch(name).manifest_id
+        if path is not None and other_head not in {None, head} and _url_of(chat, other_head, path):
+            return name
+    return None
+
+
+def _url_of(chat: ChatStore, manifest_id: str | None, path: str) -> str:
+    """Return the URL of a file in a preview of its commit, for the session of the request; empty without the file."""
+    if manifest_id is None or _entry_mode(chat, manifest_id, path) in {None, LINK}:
+        return ""
     keys: AnyPreviewKeys = current_app.config["COVALT_PREVIEWS"]
-    key = keys.key(PreviewedCommit(session.get(SESSION_ID, ""), chat_id, manifest_id))
+    key = keys.key(PreviewedCommit(session.get(SESSION_ID, ""), chat.id, manifest_id))
     return url_for("preview_files.file", key=key, path=path)
 
 

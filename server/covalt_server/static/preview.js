@@ -1,12 +1,14 @@
 // Shows a preview again when its branch has moved, changes what it shows and its width without loading the page around
 // it, and scales a frame that is wider than its pane.  Without this script, links and a form load the page.
 
+// A comparison has two frames.
+const boxes = () => [...document.querySelectorAll(".preview-frame")];
 const place = () => document.querySelector(".preview-frame");
 
 // Another frame instead of another `src`, which would be a step of the browser's history.
-function renew() {
-  const url = document.getElementById("preview-url")?.dataset.url;
-  const frame = place()?.querySelector("iframe");
+function renew(box) {
+  const url = box.nextElementSibling?.dataset.url;
+  const frame = box.querySelector("iframe");
   if (!url || !frame || frame.getAttribute("src") === url) return;
   const fresh = frame.cloneNode();
   fresh.src = url;
@@ -14,29 +16,31 @@ function renew() {
 }
 
 function scale() {
-  const box = place();
-  if (!box) return;
-  const { width } = box.dataset;
-  const factor = width ? Math.min(1, box.clientWidth / width) : 1;
-  box.classList.toggle("scaled", factor < 1);
-  box.style.setProperty("--scale", factor);
+  for (const box of boxes()) {
+    const { width } = box.dataset;
+    const factor = width ? Math.min(1, box.clientWidth / width) : 1;
+    box.classList.toggle("scaled", factor < 1);
+    box.style.setProperty("--scale", factor);
+  }
 }
 
 const sized = new ResizeObserver(scale);
-let observed = null;
+let observed = [];
 
 function update() {
-  renew();
-  if (place() === observed) return;
-  observed = place();
+  const every = boxes();
+  every.forEach(renew);
+  if (every.length === observed.length && every.every((box, at) => box === observed[at])) return;
+  observed = every;
   sized.disconnect();
-  if (observed) sized.observe(observed);
+  for (const box of every) sized.observe(box);
 }
 
 function resize(width) {
-  const box = place();
-  if (width) box.dataset.width = width;
-  else delete box.dataset.width;
+  for (const box of boxes()) {
+    if (width) box.dataset.width = width;
+    else delete box.dataset.width;
+  }
   for (const link of document.querySelectorAll(".widths a")) {
     if (link.dataset.width === width) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");

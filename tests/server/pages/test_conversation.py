@@ -137,7 +137,7 @@ def test_two_branches_are_compared_after_their_common_message(visitor: Visitor, 
         page.text.index("Make a page") < page.text.index("Design B") < page.text.index("Design A")
     )
     assert "b.txt" in page.text
-    assert "Preview main" not in page.text
+    assert "Both previews" not in page.text
     differences = visitor.open(page.link("Differences of the files"))
     assert "2 files differ" in differences.text
     merge = visitor.open(page.link(f"Merge main into {branch}"))

@@ -2,18 +2,24 @@
 
 from playwright.sync_api import FrameLocator, Page, Route, ViewportSize, expect
 
-from tests.api_client import Api
+from tests.api_client import HOME, Api
 from tests.live_server import Live
+from tests.server import visitor as visitors
 from tests.server.visitor import Visitor
 
 WIDE = ViewportSize(width=1280, height=800)
 PHONE = ViewportSize(width=375, height=700)
+IN_A_FRAME = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "iframe"}
 
 NOTE_FRAMES = """() => {
   const frame = document.querySelector(".preview-frame");
   window.frames_shown = [];
   new MutationObserver(() => frames_shown.push(frame.innerHTML)).observe(frame, { childList: true });
 }"""
+
+
+def preview_links(page: visitors.Page) -> list[str]:
+    return [link.href for link in page.links if "/preview/" in link.href]
 
 
 def app(page: Page) -> FrameLocator:
@@ -48,6 +54,27 @@ def test_a_conversation_shows_the_app_of_its_branch_and_follows_it(
     api.write("other.html", "<h1>Other</h1>")
     page.locator("#preview-changes").get_by_role("link", name="other.html").click()
     expect(app(page).locator("h1")).to_have_text("Other")
+
+
+def test_both_sides_of_a_comparison_follow_their_branches(
+    page: Page, served: Live, api: Api
+) -> None:
+    api.write("index.html", "<h1>Light</h1>")
+    api.post("create_branch", chat_id="c1", name="dark")
+    page.set_viewport_size(WIDE)
+    page.goto(f"{served.url}/chats/c1/preview/index.html?at=main&compare=dark")
+    frames = [page.frame_locator(f".preview-frame iframe >> nth={at}") for at in (0, 1)]
+    expect(frames[1].locator("h1")).to_have_text("Light")
+
+    api.write("index.html", "<h1>Lighter</h1>")
+    expect(frames[0].locator("h1")).to_have_text("Lighter")
+    api.post("switch_branch", chat_id="c1", branch="dark")
+    api.write("index.html", "<h1>Dark</h1>")
+
+    expect(frames[1].locator("h1")).to_have_text("Dark")
+    expect(frames[0].locator("h1")).to_have_text("Lighter")
+    page.get_by_role("link", name="375 pixels").click()
+    assert page.locator('.preview-frame[data-width="375"]').count() == 2
 
 
 def test_an_answer_for_an_earlier_address_does_not_bring_the_earlier_preview_back(
@@ -180,6 +207,36 @@ def test_a_new_branch_has_the_preview_of_the_page_that_it_has(visitor: Visitor, 
     shown = visitor.open("/chats/c1/preview/site/index.html?at=main")
     assert "Changed on main" in " ".join(shown.text.split())
     assert "site/index.html" in [link.text for link in shown.links]
+
+
+def test_two_branches_are_compared_side_by_side_without_javascript(
+    visitor: Visitor, api: Api
+) -> None:
+    api.write("index.html", "<h1>Light</h1>")
+    api.post("create_branch", chat_id="c1", name="dark")
+    assert "compare=" not in "".join(preview_links(visitor.open("/chats/c1")))
+    api.post("switch_branch", chat_id="c1", branch="dark")
+    api.write("index.html", "<h1>Dark</h1>")
+    api.write("only-dark.html", "<h1>Dark</h1>")
+    api.post("switch_branch", chat_id="c1", branch="main")
+
+    conversation = visitor.open("/chats/c1")
+    page = visitor.open(preview_links(conversation)[0])
+    both = visitor.open(visitor.open("/chats/c1?compare=dark").link("Both previews"))
+    own = visitor.open("/chats/c1/preview/index.html")
+    by_form = visitor.send(own.form("/preview/index.html"), "Show", compare="dark")
+
+    urls = [frame["src"] for frame in page.named("iframe")]
+    files = [api.client().get(url, base_url=HOME, headers=IN_A_FRAME).text for url in urls]
+    assert files == ["<h1>Light</h1>", "<h1>Dark</h1>"]
+    for same in (both, by_form, visitor.open(page.link("375 pixels"))):
+        assert [frame["src"] for frame in same.named("iframe")] == urls
+    assert page.link("Merge dark into main") == "/chats/c1/merge?branch=dark"
+    lacking = visitor.open("/chats/c1/preview/only-dark.html?compare=dark")
+    assert "main has no file at this path." in lacking.text
+    assert len(lacking.named("iframe")) == 1
+    assert visitor.open("/chats/c1/preview/none.html?compare=dark").status == 404
+    assert visitor.open("/chats/c1/preview/index.html?compare=none").status == 404
 
 
 def test_the_pane_lists_what_the_branch_has_changed(visitor: Visitor, api: Api) -> None:
