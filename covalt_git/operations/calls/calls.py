@@ -14,6 +14,7 @@ from covalt_git.calls.outcomes import fresh_notes
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import JsonObject, canonical_json
 from covalt_git.json_values.json_schema import InvalidArgumentsError
+from covalt_git.json_values.schema_order import in_order
 from covalt_git.models.calls import (
     CallError,
     CallStatus,
@@ -35,7 +36,7 @@ from covalt_git.workspaces.disk_usage import large_store
 if TYPE_CHECKING:
     from covalt_git.calls.engine import CallRequest
     from covalt_git.calls.outcomes import CallOutcome
-    from covalt_git.catalog.catalog import Found
+    from covalt_git.catalog.catalog import Catalog, Found
     from covalt_git.models.queued_call import QueuedCall
     from covalt_git.workspaces.chat import ChatStore
 
@@ -205,7 +206,7 @@ def call_tool(context: Context, request: CallTool) -> CallAnswer:
     chat = context.chat(request.chat_id)
     outcome = make_call(context, chat, as_request(request))
     context.update_index(chat)
-    return answer_of(chat, outcome)
+    return in_schema_order(context.catalog, answer_of(chat, outcome))
 
 
 def make_call(
@@ -348,7 +349,21 @@ def get_call(context: Context, request: GetCall) -> CallAnswer:
     """Return one call."""
     chat = context.chat(request.chat_id)
     context.chat_index().sync_chat(chat)
-    return answer(chat, _find_call(context, chat, request.call_id))
+    return in_schema_order(context.catalog, answer(chat, _find_call(context, chat, request.call_id)))
+
+
+def in_schema_order(catalog: Catalog, call: CallAnswer) -> CallAnswer:
+    """Return a call whose result has its keys in the order of the tool's ``output_schema``.
+
+    Records are canonical JSON, so their keys are sorted.
+    """
+    if not isinstance(call.result, (dict, list)):
+        return call
+    try:
+        tool = catalog.with_target(catalog.find(call.tool_id).tool)
+    except CovaltError:  # it was removed, or has errors
+        return call
+    return call.model_copy(update={"result": in_order(call.result, tool.output_schema)})
 
 
 def answer(chat: ChatStore, call: ToolCall) -> CallAnswer:

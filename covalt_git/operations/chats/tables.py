@@ -11,12 +11,12 @@ from pydantic import Field, model_validator
 
 from covalt_git.conversations.commit_names import NAMES
 from covalt_git.errors import CovaltError, listed
-from covalt_git.json_values import canonical_json
 from covalt_git.operations.calls import calls
 from covalt_git.operations.chats import workspace_files
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import ChatRequest, Result, ResultFile, operation
 from covalt_git.tabular.csv_rows import CsvRows
+from covalt_git.tabular.objects import cell, column_names
 from covalt_git.tabular.query import MOST_SORTED, Filter, RowQuery, find_page, find_rows
 from covalt_git.text.media_types import BYTES, TEXT
 
@@ -192,15 +192,9 @@ def _open(context: Context, request: TableRequest) -> _Table:
 
 
 def _table_of(objects: list[dict[str, object]]) -> _Table:
-    titles = tuple(dict.fromkeys(name for item in objects for name in item))
-    rows = ([_cell(item.get(name)) for name in titles] for item in objects)
-    return _Table(titles, rows, None)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else canonical_json.dumps(value).decode()
+    titles = column_names(objects)
+    rows = ([cell(item.get(name)) for name in titles] for item in objects)
+    return _Table(tuple(titles), rows, None)
 
 
 def _filters(titles: Sequence[str], where: str) -> tuple[Filter, ...]:

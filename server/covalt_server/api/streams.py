@@ -28,6 +28,7 @@ from covalt_git.operations.calls.calls import (
     answer,
     answer_of,
     as_request,
+    in_schema_order,
     make_call,
 )
 from covalt_git.operations.context import Context
@@ -303,7 +304,7 @@ def _follow(
                 # result.
                 with suppress(IndexUnusableError), opened.chat_index() as index:
                     index.sync_chat(chat)
-            call_answer = answer_of(chat, outcome)
+            call_answer = in_schema_order(opened.catalog, answer_of(chat, outcome))
     except CovaltError as error:
         call_stream.add_last_event("ToolCallError", error, call=None, refusal=error.as_json())
     except Exception:
@@ -368,7 +369,9 @@ def _finished_call(opened: Project, chat_id: str, call_id: str) -> CallAnswer | 
     with opened.chats.open(chat_id) as chat, opened.chat_index() as index:
         index.sync_chat(chat)
         call = index.call(chat_id, call_id)
-        return None if call is None or call.status == "running" else answer(chat, call)
+        if call is None or call.status == "running":
+            return None
+        return in_schema_order(opened.catalog, answer(chat, call))
 
 
 OPERATIONS = (stream, resume_stream, answer_question)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -124,7 +125,7 @@ def rows(chat_id: str, call_id: str) -> Response | str:
 def result(chat_id: str, call_id: str) -> Response:
     """Download the result of a call as JSON."""
     record = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
-    answer = make_response(canonical_json.dumps(record.result))
+    answer = make_response(json.dumps(record.result, ensure_ascii=False, indent=2) + "\n")
     answer.mimetype = "application/json"
     answer.headers["Content-Disposition"] = "attachment; filename=result.json"
     return answer

@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
 from covalt_git.tabular.csv_rows import SUFFIXES, CsvRows
+from covalt_git.tabular.objects import cell, column_names
 from covalt_git.tabular.query import number
 from covalt_git.text.display import shorten
 from covalt_git.text.media_types import TEXT, media_type
@@ -124,13 +125,9 @@ def table_of_objects(value: object, *, most: int = MAX_ROWS) -> Table | None:
     objects = [item for item in value if isinstance(item, dict)]
     if len(objects) < len(value):
         return None
-    titles = list(dict.fromkeys(name for item in objects for name in item))
-    rows = [[_cell(item[name]) if name in item else "" for name in titles] for item in objects]
+    titles = column_names(objects)
+    rows = [[cell(item.get(name)) for name in titles] for item in objects]
     return _table(titles, rows, most) if titles else None
-
-
-def _cell(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _table(titles: list[str], rows: list[list[str]], most: int) -> Table:

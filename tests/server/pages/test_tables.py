@@ -16,6 +16,20 @@ name: Lists
 version: "1"
 tools: [{id: rows, entrypoint: "tools.lists:rows"}]
 """
+ORDERS = """\
+id: orders
+name: Orders
+version: "1"
+tools:
+  - id: list
+    entrypoint: "tools.orders:orders"
+    output_schema:
+      items: {properties: {name: {type: string}, day: {type: string}, amount: {type: number}}}
+"""
+ORDERS_PYTHON = (
+    "def orders() -> list[dict]:\n"
+    "    return [{'name': 'Zoe', 'amount': 3}, {'name': 'Al', 'day': 'Monday', 'amount': 4}]\n"
+)
 LISTS_PYTHON = "def rows(rows: list[dict]) -> list[dict]:\n    return rows\n"
 
 
@@ -96,3 +110,23 @@ def test_a_result_is_a_table_and_downloaded_exactly(visitor: Visitor, api: Api) 
     assert cells(page)[-3:] == ["148", "", "147"]
     download = api.client().get(page.link("Download all as JSON"), base_url=HOME, headers=BEARER)
     assert json.loads(download.get_data()) == rows
+
+
+def test_a_result_has_the_order_of_the_output_schema(visitor: Visitor, api: Api) -> None:
+    add_toolset(api.root, "orders", ORDERS, ORDERS_PYTHON)
+    call = api.call("orders:list")
+    page = visitor.open(f"/chats/c1/calls/{call['id']}")
+    rows = visitor.open(page.link("Sort, filter and download all rows"))
+    download, exported = (
+        api.client().get(url, base_url=HOME, headers=BEARER).get_data(as_text=True)
+        for url in (
+            rows.link("Download all as JSON"),
+            f"/api/export_table?chat_id=c1&call_id={call['id']}",
+        )
+    )
+
+    assert [*call["result"][1]] == ["name", "day", "amount"]
+    assert "name day amount Zoe 3 Al Monday 4" in page.text
+    assert cells(rows)[:4] == ["1", "Zoe", "", "3"]
+    assert [*json.loads(download)[1]] == ["name", "day", "amount"]
+    assert exported == "name,day,amount\r\nZoe,,3\r\nAl,Monday,4\r\n"
