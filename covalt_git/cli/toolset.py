@@ -98,6 +98,10 @@ def show_toolset(toolset_id: str) -> None:
     for lack in toolset.lacking:
         output.say(f"not granted: {lack.why}\n  hint: {lack.command}", fg="yellow")
     print_not_trusted(toolset)
+    for claim in toolset.namespace_claims:
+        words = f"the toolset {claim.toolset_id!r} declares the namespace {claim.namespace!r} too"
+        place = f"{claim.problem.path}:{claim.problem.line}"
+        output.say(f"{words}: {place}\n  hint: {claim.problem.hint}", fg="yellow")
     print_problems(toolset.problems, context().project.root)
 
 

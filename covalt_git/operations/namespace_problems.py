@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from covalt_git.errors import Problem  # noqa: TC001 - pydantic reads it
 from covalt_git.manifests.override_keys import declared_with_aliases
 from covalt_git.names import id_key
-from covalt_git.toolsets.project_files import namespace_problems
+from covalt_git.operations.registry import Result
+from covalt_git.toolsets.project_files import namespace_conflicts
 
 if TYPE_CHECKING:
-    from covalt_git.errors import Problem
     from covalt_git.operations.context import Context
+    from covalt_git.toolsets.project_files import NamespaceConflict
     from covalt_git.toolsets.toolset import Toolset
+
+
+class NamespaceClaim(Result):
+    """A namespace of a toolset that another toolset declares too; none of the tools there is listed meanwhile."""
+
+    namespace: str
+    toolset_id: str
+    problem: Problem
 
 
 def problems_across(context: Context) -> dict[str, list[Problem]]:
@@ -19,13 +29,33 @@ def problems_across(context: Context) -> dict[str, list[Problem]]:
 
     They name other toolsets, which a role may not see, so only an admin gets them.
     """
-    if not context.is_admin:
-        return {}
     problems: dict[str, list[Problem]] = {}
-    for problem in namespace_problems(context.root, context.toolset_index().namespaces()):
-        _, toolset_id, _ = problem.path.split("/", 2)
-        problems.setdefault(toolset_id, []).append(problem)
+    for conflict in _conflicts(context):
+        problems.setdefault(_toolset_of(conflict), []).append(conflict.problem)
     return problems
+
+
+def namespace_claims(context: Context, toolset_id: str) -> tuple[NamespaceClaim, ...]:
+    """Return the namespaces of a toolset that other toolsets declare too; as :func:`problems_across` for an admin only."""
+    return tuple(
+        NamespaceClaim(
+            namespace=conflict.namespace,
+            toolset_id=_toolset_of(conflict),
+            problem=conflict.problem,
+        )
+        for conflict in _conflicts(context)
+        if conflict.owner == toolset_id and _toolset_of(conflict) != toolset_id
+    )
+
+
+def _conflicts(context: Context) -> list[NamespaceConflict]:
+    if not context.is_admin:
+        return []
+    return namespace_conflicts(context.root, context.toolset_index().namespaces())
+
+
+def _toolset_of(conflict: NamespaceConflict) -> str:
+    return conflict.problem.path.split("/", 2)[1]
 
 
 def namespace_owners(context: Context, toolset: Toolset) -> list[str]:

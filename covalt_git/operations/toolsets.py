@@ -24,7 +24,11 @@ from covalt_git.manifests.toolset_files import FileKind
 from covalt_git.models.sources.package_command import abilities
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant, grant_key
 from covalt_git.operations.context import Context
-from covalt_git.operations.namespace_problems import problems_across
+from covalt_git.operations.namespace_problems import (
+    NamespaceClaim,
+    namespace_claims,
+    problems_across,
+)
 from covalt_git.operations.registry import EmptyRequest, Result, ToolsetRequest, operation
 from covalt_git.operations.tools import ToolRow, tool_row, visible_toolsets
 from covalt_git.operations.trust import PermissionRow
@@ -184,6 +188,9 @@ class ToolsetDetail(ToolsetFacts, ToolsetContent):
     )
     state: JsonObject = Field(description="Its state file without defaults.")
     problems: tuple[Problem, ...]
+    namespace_claims: tuple[NamespaceClaim, ...] = Field(
+        description="Its namespaces that other toolsets declare too, with the problem of each of these."
+    )
 
 
 class ToolsetCreated(Result):
@@ -289,6 +296,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         if everything
         else (),
         problems=(*toolset.problems, *across) if everything else (),
+        namespace_claims=namespace_claims(context, toolset.id) if everything else (),
     )
 
 

@@ -124,7 +124,8 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
         *(problem for toolset in toolsets for problem in toolset.problems),
     ]
     problems += _wide_waivers(config, root, toolsets)
-    problems += namespace_problems(root, ((toolset.id, toolset.namespaces) for toolset in toolsets))
+    named = ((toolset.id, toolset.namespaces) for toolset in toolsets)
+    problems += (conflict.problem for conflict in namespace_conflicts(root, named))
     problems += _orphan_problems(root, toolsets)
     problems += _stray_problems(root, toolsets)
     problems += _lock_problems(root, toolsets)
@@ -201,9 +202,17 @@ def _is_for_shell(
     )
 
 
-def namespace_problems(
+class NamespaceConflict(NamedTuple):
+    """A namespace that a toolset declares at a place of its manifest, and that the toolset ``owner`` has already."""
+
+    owner: str
+    namespace: str
+    problem: Problem
+
+
+def namespace_conflicts(
     root: Path, toolsets: Iterable[tuple[str, Iterable[Namespace]]]
-) -> list[Problem]:
+) -> list[NamespaceConflict]:
     """Find namespaces that two toolsets use.  A server may have the id of the toolset that contains it.
 
     ``toolsets`` are the ids of all toolsets with the namespaces of their servers and sources.
@@ -214,7 +223,7 @@ def namespace_problems(
     claims = [(toolset_id, own, toolset_id, toolset_id) for toolset_id, _ in every]
     claims += [(toolset_id, *declared) for toolset_id, names in every for declared in names]
     owners: dict[str, tuple[str, Loc]] = {}
-    problems = []
+    conflicts = []
     for toolset_id, loc, name, named in claims:
         if named == BUILTIN_NAMESPACE:
             continue  # the checks of the toolset report it
@@ -229,8 +238,9 @@ def namespace_problems(
             message = f"the toolset {owner!r} already has the namespace {named!r}"
             file = root / "toolsets" / toolset_id / MANIFEST
             manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
-            problems.append(manifest.problem(codes.NAMESPACE_TAKEN, loc, message, hint=hint))
-    return problems
+            problem = manifest.problem(codes.NAMESPACE_TAKEN, loc, message, hint=hint)
+            conflicts.append(NamespaceConflict(owner, named, problem))
+    return conflicts
 
 
 def declared_namespaces(root: Path) -> dict[str, str]:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from flask import Blueprint, make_response, render_template, request, url_for
 from markupsafe import Markup
 
+from covalt_git.catalog import toolset_cache
 from covalt_git.errors import CovaltError
-from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.manifests.toolset_files import MANIFEST, toolset_ids
 from covalt_git.operations import toolset_files
 from covalt_git.problems import codes
 from covalt_git.render.inject_data import inject
 from covalt_git.toolsets import file_changes
+from covalt_server import request_context
 from covalt_server.pages import layout
 from covalt_server.render import code, differences
 from covalt_server.render.artifacts import ARTIFACT_HEADERS, HEIGHT_SCRIPT
@@ -354,3 +356,17 @@ def source_of(toolset_id: str) -> Callable[[FilePlace], str | None]:
         return url_for("toolsets.source", toolset_id=toolset_id, path=path, _anchor=anchor)
 
     return address
+
+
+def editor_of(problem: Problem) -> str | None:
+    """Return the URL of the editor at the line of a problem; None if a form cannot submit its file unchanged."""
+    folder, toolset_id, path = [*problem.path.split("/", 2), "", ""][:3]
+    root = request_context.context().root
+    if (
+        folder != "toolsets"
+        or toolset_id not in toolset_ids(root / "toolsets")
+        or not is_editable(toolset_cache.toolset(root, toolset_id), path)
+    ):
+        return None
+    line = problem.line or None
+    return url_for("toolset_files.edit", toolset_id=toolset_id, path=path, line=line)

@@ -140,6 +140,7 @@ def toolset_page(
         "toolset.html",
         toolset=detail,
         source_of=toolset_files.source_of(toolset_id),
+        edit_of=toolset_files.editor_of if context.is_admin else None,
         unset=list(unset),
         groups=[with_offers(group, toolset) for group in groups] if may_grant else groups,
         requested=offer(toolset, *requested_grants(toolset))

@@ -55,11 +55,18 @@ def test_a_namespace_of_two_toolsets_is_shown_with_its_line_on_home_and_on_pages
     assert line in [link.href for link in page.links]
     assert "CG401" in page.text
     assert "CG401" in visitor.open(line).text
+    other = visitor.open("/toolsets/gear")
+    assert "The toolset tool declares the namespace disk too." in other.text
+    editor = "/toolsets/tool/edit/toolset.yaml?line=5"
+    assert editor == other.link("Edit toolsets/tool/toolset.yaml:5")
+    assert editor in [link.href for link in page.links]
+    assert visitor.open(editor).status == 200
 
     (api.root / "toolsets/tool/toolset.yaml").write_text(
         'id: tool\nname: Gear\nversion: "1"\nmcp_servers:\n  - {id: other, command: npx}\n'
     )
     assert "CG401" not in visitor.open("/toolsets/tool").text
+    assert "too." not in visitor.open("/toolsets/gear").text
 
 
 def test_the_number_of_approvals_is_that_of_the_role_that_decides(
