@@ -34,7 +34,7 @@ def test_a_broken_toolset_is_fixed_and_its_tool_runs(page: Page, shared: Termina
 
     page.get_by_role("link", name="Toolsets", exact=True).click()
     page.get_by_role("link", name="App Builder").click()
-    page.get_by_role("link", name=re.compile(r"toolset\.yaml:\d+:\d+")).click()
+    page.get_by_role("link", name=re.compile(r"^toolsets\S+toolset\.yaml:\d+:\d+")).click()
     expect(page.locator(".line.marked")).to_contain_text("entrypont")
     expect(page.locator(".problem-note")).to_contain_text("unknown key 'entrypont'")
     page.locator(".problem-note").get_by_role("link", name="Edit").first.click()

@@ -52,7 +52,10 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
     value: Any = {"a": 1, "z": 2}
     for _ in range(200):
         value = {"a": 1, "z": value}
-    schema = {"$ref": "#/$defs/x", "$defs": {"x": {"$ref": "#", "properties": {"z": {"$ref": "#"}}}}}
+    schema = {
+        "$ref": "#/$defs/x",
+        "$defs": {"x": {"$ref": "#", "properties": {"z": {"$ref": "#"}}}},
+    }
 
     assert keys(value, schema).startswith('{"z":{"z":')
 

@@ -349,7 +349,9 @@ def get_call(context: Context, request: GetCall) -> CallAnswer:
     """Return one call."""
     chat = context.chat(request.chat_id)
     context.chat_index().sync_chat(chat)
-    return in_schema_order(context.catalog, answer(chat, _find_call(context, chat, request.call_id)))
+    return in_schema_order(
+        context.catalog, answer(chat, _find_call(context, chat, request.call_id))
+    )
 
 
 def in_schema_order(catalog: Catalog, call: CallAnswer) -> CallAnswer:

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 class Broken(NamedTuple):
     """A toolset with errors, or ``covalt.yaml``.
 
-    It has its first error, and the URL of the page that lists all errors.
+    It has its first error, the number of its errors, and the URL of the page that lists all of them.
     """
 
     name: str
     problem: Problem
+    count: int
     url: str
     is_toolset: bool = True
 
@@ -62,18 +63,24 @@ def _live() -> Live:
 
 
 def _broken(scan: ProjectScan) -> list[Broken]:
-    config = next((problem for problem in scan.reading.problems if problem.path == CONFIG), None)
+    config = [problem for problem in scan.reading.problems if problem.path == CONFIG]
     broken = []
-    if config is not None and scan.reading.config is None:
-        broken.append(Broken(CONFIG, config, url_for("config.source"), is_toolset=False))
+    if config and scan.reading.config is None:
+        url = url_for("config.source")
+        broken.append(Broken(CONFIG, config[0], len(config), url, is_toolset=False))
     try:
         catalog = request_context.context().catalog
     except CovaltError:  # without covalt.yaml the principal's access is unknown
         return broken
-    ids = {toolset.id: toolset.tool_ids for toolset in scan.reading.toolsets}
+    toolsets = {toolset.id: toolset for toolset in scan.reading.toolsets}
     return broken + [
-        Broken(name, problem, url_for("toolsets.toolset", toolset_id=name))
+        Broken(
+            name,
+            problem,
+            sum(other.severity == "error" for other in toolsets[name].problems),
+            url_for("toolsets.toolset", toolset_id=name),
+        )
         for name, problem in scan.broken.items()
         # A problem quotes the toolset's files, which a role that may not see all of its tools cannot open.
-        if catalog.sees_all_of(name, ids[name])
+        if catalog.sees_all_of(name, toolsets[name].tool_ids)
     ]

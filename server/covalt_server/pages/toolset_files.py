@@ -285,10 +285,14 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
 
 def saved_words(word: str, change: HandWrittenChange) -> str:
     """Return the message after a change: the number of problems that are left, and how to undo it."""
-    count = sum(problem.severity == "error" for problem in change.problems)
-    problems = f" {count} {'problem is' if count == 1 else 'problems are'} left." if count else ""
-    if not change.problems:
-        problems = " No problem is left."
+    errors = sum(problem.severity == "error" for problem in change.problems)
+    left = [
+        f"{count} {kind}{'' if count == 1 else 's'}"
+        for kind, count in (("error", errors), ("warning", len(change.problems) - errors))
+        if count
+    ]
+    verb = "is" if len(change.problems) == 1 else "are"
+    problems = f" {' and '.join(left)} {verb} left." if left else " No problem is left."
     undo = f" To undo it: {change.undo}" if change.undo else " To undo it, edit the file again."
     return f"{word}{problems}{undo}"
 

@@ -50,7 +50,7 @@ def test_a_namespace_of_two_toolsets_is_shown_with_its_line_on_home_and_on_pages
     home = visitor.open("/")
     assert f'class="button" href="{line}"' in home.source
     assert "already has the namespace 'disk'" in home.text
-    assert "errors" in visitor.open("/toolsets").text
+    assert "1 error" in visitor.open("/toolsets").text
     page = visitor.open("/toolsets/tool")
     assert line in [link.href for link in page.links]
     assert "CG401" in page.text

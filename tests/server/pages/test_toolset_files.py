@@ -41,7 +41,7 @@ def test_the_line_of_each_problem_is_marked_and_its_fix_is_shown_first(
     assert any(line.strip().startswith("entrypoint") for line in page.changed_lines("add"))
     assert "none left" in page.text
     assert "not compared" in page.text
-    assert "permits more" not in page.text
+    assert "Allowed after" not in page.text
     assert manifest.read_bytes() == broken
 
     page = visitor.send(page.form("/fix"), "Fix 2 keys")
@@ -82,7 +82,7 @@ def test_an_edit_is_saved_after_its_effect_was_shown_with_the_bytes_that_a_form_
 
     page = visitor.send(form, "Review", content=typed)
     assert "Effect of this change" in page.text
-    assert "permits neither more nor less" in page.text
+    assert "allows neither more nor less" in page.text
     assert file.read_bytes() == old
 
     # Another text than the one that was shown is shown again.
@@ -101,7 +101,7 @@ def test_a_text_that_cannot_be_saved_is_not_lost(visitor: Visitor, root: Path) -
     form = visitor.send(form, "Review", content="x = 1\n").form(EDIT)
     file.write_text("theirs = 1\n")
 
-    page = visitor.send(form, "Save with 4 problems", content="x = 1\n")
+    page = visitor.send(form, "Save with 4 errors", content="x = 1\n")
 
     assert page.status == 409
     assert file.read_text() == "theirs = 1\n"
@@ -111,8 +111,49 @@ def test_a_text_that_cannot_be_saved_is_not_lost(visitor: Visitor, root: Path) -
     form, button = page.form(EDIT), page.form(EDIT).buttons[0][2].strip()
     assert visitor.send(form, button).status == 409
     assert file.read_text() == "theirs = 1\n"
-    assert "problem" in visitor.send(form, button, replaces="1").text
+    assert "4 errors are left" in visitor.send(form, button, replaces="1").text
     assert file.read_text() == "x = 1\n"
+
+
+def test_all_pages_count_the_same_errors(visitor: Visitor, root: Path) -> None:
+    (root / "toolsets/gear").mkdir()
+    file = root / "toolsets/gear/toolset.yaml"
+    file.write_text('id: gear\nname: Gear\nversion: "1"\nx: 1\ny: 2\nz: 3\n')
+
+    assert "unknown key 'x', and 2 more" in visitor.open("/").text
+    for path in ("/", "/toolsets"):
+        assert "3 errors" in visitor.open(path).text
+    page = visitor.open("/toolsets/gear").text
+    assert "3 errors. None of its tools can be called" in page
+    assert "Some checks run only after that" in page
+    form = visitor.open("/toolsets/gear/edit/toolset.yaml").form("/edit/toolset.yaml")
+    typed = form.fields["content"][0].replace("x: 1\n", "")
+    review = visitor.send(form, "Review", content=typed)
+    assert "2 errors left" in review.text
+    saved = visitor.send(review.form("/edit/toolset.yaml"), "Save with 2 errors", content=typed)
+    assert "Saved. 2 errors are left." in saved.text
+
+
+def test_the_review_says_what_is_allowed_in_addition_and_what_no_longer(
+    visitor: Visitor, root: Path
+) -> None:
+    (root / "toolsets/gear").mkdir()
+    url = "https://api.example.com/x"
+    (root / "toolsets/gear/toolset.yaml").write_text(
+        'id: gear\nname: Gear\nversion: "1"\ntools:\n  - id: get\n    description: Get it\n'
+        f"    http: {{method: GET, url: '{url}'}}\n    input_schema: {{type: object}}\n"
+    )
+    form = visitor.open("/toolsets/gear/edit/toolset.yaml").form("/edit/toolset.yaml")
+    typed = form.fields["content"][0].replace("api", "other")
+
+    page = visitor.send(form, "Review", content=typed)
+
+    more, less = (
+        page.text.index("Allowed after this change, and not before"),
+        page.text.index("No longer allowed"),
+    )
+    assert more < page.text.index("gear:get sends GET https://other.example.com/x") < less
+    assert less < page.text.index(f"gear:get no longer sends GET {url}")
 
 
 def test_an_imported_toolset_needs_the_box(visitor: Visitor, root: Path) -> None:
