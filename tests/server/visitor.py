@@ -48,6 +48,7 @@ class Page(HTMLParser):
         self.headers = Headers()
         self.source = source
         self.address = address
+        self.redirects: list[str] = []
         self.title = ""
         self.links: list[Link] = []
         self.forms: list[Form] = []
@@ -63,6 +64,7 @@ class Page(HTMLParser):
     def of(cls, response: TestResponse) -> Self:
         page = cls(response.get_data(as_text=True), response.request.path)
         page.status, page.headers = response.status_code, response.headers
+        page.redirects = [answer.headers["Location"] for answer in response.history]
         return page
 
     @property

@@ -33,7 +33,7 @@ from covalt_server.pages import elicitation, layout
 from covalt_server.pages.calls import place_of
 from covalt_server.render import differences
 from covalt_server.render.call_texts import call_texts
-from covalt_server.render.results import as_code, shown
+from covalt_server.render.results import MOST_ARGUMENTS, as_code, shown
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -106,14 +106,15 @@ def tool(tool_id: str) -> str:
     """
     tool_detail = _tool(tool_id)
     run = _run(tool_detail, request.args)
-    linked = None if run else _linked()
+    linked = _linked()
     return _page(
         tool_detail,
-        _opened(tool_detail, run.args if run else linked),
+        _opened(tool_detail, run.args if run and linked is None else linked),
         chat_id=request.args.get("chat"),
         linked=linked,
         run=run,
         compared=_compared(tool_detail, request.args),
+        asks_for_two=_asks_for_two(request.args),
     )
 
 
@@ -131,14 +132,7 @@ def call(tool_id: str) -> Response | str:
         texts = {text.id: text.text for text in _texts(tool_detail, form, chat_id)}
         return jsonify(form.answer() | {"texts": texts})
     if "_compare" in request.form:
-        return _page(
-            tool_detail,
-            form,
-            chat_id=chat_id,
-            run=_run(tool_detail, request.form),
-            compared=_compared(tool_detail, request.form),
-            asks_for_two=len(set(request.form.getlist("compare"))) != len(_SIDES),
-        )
+        return _comparison(tool_detail, form, chat_id)
     if form.wants == "redraw":
         return _page(tool_detail, form, chat_id=chat_id)
     # After all checks of the form, so that a form with problems leaves no empty chat.
@@ -161,6 +155,39 @@ def call(tool_id: str) -> Response | str:
         return elicitation.redirect_when_ready(stream)
     except InvalidArgumentsError as error:  # from the function's parameter types
         return _page(tool_detail, form.refused(error.problems), chat_id=chat_id)
+
+
+def _comparison(tool_detail: ToolDetail, form: Submitted, chat_id: str) -> Response | str:
+    """Redirect to the URL of a comparison, which can be stored; input that no URL can have stays on this page."""
+    run = _run(tool_detail, request.form)
+    schema = tool_detail.input_schema
+    initial = run.args if run else form_values.defaults(schema)
+    typed = None if form.value is None else canonical_json.dumps(form.value).decode()
+    if form.side == "form" and typed is not None and len(typed) <= MOST_ARGUMENTS:
+        is_initial = not form.value or same(form.value, initial)
+        return layout.back(
+            "tools.tool",
+            tool_id=tool_detail.tool_id,
+            chat=chat_id or None,
+            run=run.id if run else None,
+            args=None if is_initial else typed,
+            compare=request.form.getlist("compare"),
+            _anchor="compared",
+        )
+    return _page(
+        tool_detail,
+        form,
+        chat_id=chat_id,
+        run=run,
+        compared=_compared(tool_detail, request.form),
+        asks_for_two=_asks_for_two(request.form),
+    )
+
+
+def _asks_for_two(query: MultiDict[str, str]) -> bool:
+    """Return whether a query has calls to compare, but not two of them."""
+    ids = query.getlist("compare")
+    return bool(ids) and len(set(ids)) != len(_SIDES)
 
 
 def _tool(tool_id: str) -> ToolDetail:
@@ -189,9 +216,7 @@ def _run(tool_detail: ToolDetail, query: MultiDict[str, str]) -> CallAnswer | No
     return call if call.tool_id == tool_detail.tool_id and call.post_manifest_id else None
 
 
-def _compared(
-    tool_detail: ToolDetail, query: MultiDict[str, str]
-) -> tuple[ComparedPart, ...] | None:
+def _compared(tool_detail: ToolDetail, query: MultiDict[str, str]) -> Comparison | None:
     """Return the differences of the two calls that a query names, the older one first; None without two calls."""
     ids = sorted(set(query.getlist("compare")))
     if len(ids) != len(_SIDES):
@@ -200,10 +225,13 @@ def _compared(
     old, new = (ask(calls.get_call, chat_id=chat_id, call_id=call_id) for call_id in ids)
     if {old.tool_id, new.tool_id} != {tool_detail.tool_id}:
         return None
-    return (
+    parts = (
         ComparedPart("Arguments", _difference("arguments", old.args, new.args)),
         ComparedPart("Result", _difference("result", _outcome(old), _outcome(new))),
+        ComparedPart("Printed output", _difference("output", *_lines_of(old.output, new.output))),
+        ComparedPart("Changed files", _difference("changes", _changed(old), _changed(new))),
     )
+    return Comparison(old, new, parts)
 
 
 class ComparedPart(NamedTuple):
@@ -211,6 +239,27 @@ class ComparedPart(NamedTuple):
 
     title: str
     difference: Markup | None
+
+
+class Comparison(NamedTuple):
+    """Two calls of a tool, the older one first, and their parts."""
+
+    old: CallAnswer
+    new: CallAnswer
+    parts: tuple[ComparedPart, ...]
+
+    @property
+    def equal(self) -> list[str]:
+        """The titles of the equal parts."""
+        return [part.title for part in self.parts if part.difference is None]
+
+
+def _lines_of(*texts: str) -> list[list[str]]:
+    return [text.split("\n") for text in texts]
+
+
+def _changed(call: CallAnswer) -> list[str]:
+    return [f"{change.kind} {change.path}" for change in call.changes]
 
 
 def _arguments(row: CallRow) -> str:
@@ -337,7 +386,7 @@ def _page(
     result: Markup | None = None,
     linked: Any = None,
     run: CallAnswer | None = None,
-    compared: tuple[ComparedPart, ...] | None = None,
+    compared: Comparison | None = None,
     asks_for_two: bool = False,
 ) -> str:
     chat_rows = ask(chats.list_chats).chats

@@ -77,11 +77,32 @@ def test_the_last_calls_of_a_tool_fill_its_form_and_are_compared(
     both = visitor.send(page.form("read_file"), **typed, compare=picks)
     assert any("a.txt" in line for line in both.changed_lines("del"))
     assert both.form("read_file").fields["args/path"] == ["typed.txt"]
+    assert "Equal in both calls: printed output, changed files." in both.text
+    # A page with an URL, so that Back and bookmarks lead to it; what was typed is in it.
+    (redirect,) = both.redirects
+    assert redirect.startswith("/tools/app-builder:read_file?")
+    assert visitor.open(redirect).changed_lines("del") == both.changed_lines("del")
+    assert "args=" in redirect
+    for untyped in ({"args/path": "b.txt"}, {"args/path": "", "run": ""}):
+        again = visitor.send(page.form("read_file"), **typed | untyped, compare=picks)
+        assert "args=" not in again.redirects[0]
     assert len(api.get("list_calls", chat_id="c1")["calls"]) == 3
     other = visitor.open(f"/tools/app-builder:write_file?chat=c1&run={picks[0]}")
     assert "Result" not in [
         one.strip() for one in re.findall(r"<h2 id=.result.>(\w+)", other.source)
     ]
+
+
+def test_a_comparison_says_that_two_calls_are_equal(visitor: Visitor, api: Api) -> None:
+    api.upload(("a.txt", b"apple"))
+    old, new = (api.call("app-builder:read_file", path="a.txt")["id"] for _ in range(2))
+    page = visitor.open(f"/tools/app-builder:read_file?chat=c1&compare={new}&compare={old}")
+
+    assert "No difference between two calls" in page.text
+    assert "Equal in both calls: arguments, result, printed output, changed files." in page.text
+    assert page.link("older call") == f"/chats/c1/calls/{old}"
+    alone = visitor.open(f"/tools/app-builder:read_file?chat=c1&compare={old}")
+    assert "Choose two different calls to compare." in alone.text
 
 
 def test_a_field_for_a_path_offers_the_files_of_the_chat(
