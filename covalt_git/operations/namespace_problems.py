@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.errors import Problem  # noqa: TC001 - pydantic reads it
+from covalt_git.errors import Problem
 from covalt_git.manifests.override_keys import declared_with_aliases
 from covalt_git.names import id_key
 from covalt_git.operations.registry import Result

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Blueprint, flash, make_response, render_template, request
 
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, listed
 from covalt_git.merging.merge_conflicts import NotMergeableError
 from covalt_git.operations.chats import (
     branches,
@@ -191,7 +191,7 @@ def merge(chat_id: str) -> Response | str:
     except CovaltError as error:
         return make_response(_merge_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":  # new conflicts since the preview, or one without a choice
-        return _merge_page(chat_id, outcome, choices)
+        return _merge_page(chat_id, outcome, choices, _undecided(outcome.conflicts, choices))
     if any(conflict.decision == "both" for conflict in outcome.conflicts):
         count = sum(conflict.decision == "both" for conflict in outcome.conflicts)
         which = "1 conflict is" if count == 1 else f"{count} conflicts are"
@@ -238,7 +238,8 @@ def undo_call(chat_id: str, call_id: str) -> Response | str:
     except CovaltError as error:
         return make_response(_undo_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":
-        return _undo_page(chat_id, planned(), choices)
+        error = _undecided(outcome.conflicts, choices)
+        return _undo_page(chat_id, planned(), choices, error)
     if step == "show":
         return _undo_page(chat_id, outcome, choices, is_shown=True)
     if outcome.status == "undone":
@@ -360,6 +361,15 @@ def _check_hunks(
                 hint="choose the lines of one version or of both, or a choice for the whole file",
                 http_status=400,
             )
+
+
+def _undecided(conflicts: Sequence[Conflict], choices: Mapping[str, Chosen]) -> NotMergeableError:
+    """Return the error of conflicts without a choice, which may be new since the page was shown."""
+    paths = [conflict.path for conflict in conflicts if conflict.path not in choices]
+    return NotMergeableError(
+        f"{listed(paths)} {'has a conflict' if len(paths) == 1 else 'have conflicts'} without a choice",
+        hint="make a choice for each conflict below",
+    )
 
 
 def _with_breaks(

@@ -1,6 +1,7 @@
 """Forms of pages for branches and chats: restore, merge, resolve, rename, fork, delete."""
 
 import pytest
+from playwright.sync_api import BrowserContext, expect
 from playwright.sync_api import Page as BrowserPage
 
 from tests.api_client import Api
@@ -190,6 +191,29 @@ RESULT = "".join(
         *("main 17", 18, 19),
     )
 )
+
+
+def test_showing_the_result_of_a_merge_leads_to_it_or_to_why_there_is_none(
+    context: BrowserContext, served: Live, four_changes: Api
+) -> None:
+    del four_changes
+    page = context.new_page()  # without the check of the console, which reports the answer 400
+    page.goto(served.door)
+    page.goto(f"{served.url}/chats/c1/merge?branch=idea")
+    page.get_by_role("button", name="Show the result").press("Enter")
+
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("No result to show yet: ")
+    expect(alert).to_be_focused()
+    for name in ("Ours", "Theirs"):
+        page.get_by_label(name, exact=True).nth(1 if name == "Ours" else 0).press("Space")
+    # Enter in a choice shows the result too: it must not merge what the user has not seen.
+    page.get_by_label("Ours", exact=True).nth(1).press("Enter")
+    expect(
+        page.get_by_role("heading", name="1 file changes on main by these choices")
+    ).to_be_focused()
+    page.get_by_role("button", name="Merge", exact=True).press("Enter")
+    expect(page.get_by_text("Merged idea into main.")).to_be_visible()
 
 
 def test_hunks_are_decided_one_by_one_or_the_result_is_edited(
