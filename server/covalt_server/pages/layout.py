@@ -129,8 +129,8 @@ def _sentence(text: str) -> str:
 
 
 _REASON_WORDS = {
-    "its decorator requires it": "the author of the tool requires approval of each call",
-    "the toolset requires it": "the author of the toolset requires approval of each call",
+    "its decorator requires it": "the Python of the tool requires approval of each call",
+    "the toolset requires it": "its toolset.yaml requires approval of each call",
     "the toolset's override requires it": "an override of this project requires approval of each call",
     "this project's state requires it": "a setting of this project requires approval of each call",
     "destructive": "the tool can delete or overwrite",

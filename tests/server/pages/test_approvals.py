@@ -19,7 +19,10 @@ def test_a_reviewer_sees_the_message_the_effects_and_the_command_as_text(
     assert page.title.startswith('Run command ls "a" ⏎ rm -rf build')
     assert text in page.text
     assert page.link("Message of user") == f"/chats/c1/messages/{message}"
+    assert "Its definition says that it " in page.text
     assert "can delete or overwrite" in page.text
+    # The toolset may be the user's own.
+    assert "author" not in page.text.partition("Approvals")[2]
     assert 'ls "a" rm -rf build {' in page.text.replace("\n", " ")
     detail = api.get("get_approval", execution_id=call["execution_id"])
     expected = {"id": message, "role": "user", "text": text, "ref": None}
