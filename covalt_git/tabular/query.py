@@ -24,12 +24,17 @@ Row: TypeAlias = list[str]
 _INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,300}(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 
+# A year is a number, and a date is a text.
+_YEAR = re.compile(r"[0-9]{4}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}(?![0-9])")
+
 
 class Filter(NamedTuple):
     """A condition on the cells of a column, counted from 0.
 
     ``~`` is contains, without regard to case; ``=`` compares numbers by value and texts exactly; ``<`` and ``>`` compare
-    numbers if the value is a number, otherwise texts that are not numbers, such as dates.
+    numbers if the value is a number, otherwise texts that are not numbers, such as dates.  They compare a year with dates
+    (ISO 8601) too.
     """
 
     column: int
@@ -175,11 +180,14 @@ def _test(condition: Filter) -> Callable[[Row], bool]:
         return lambda row: number(_cell(row, column)) == value
     kind, limit = sort_key(text) if text else (1, "")
     sign = 1 if test == ">" else -1
+    year = text.strip() if _YEAR.fullmatch(text.strip()) else None
 
     def is_beyond(row: Row) -> bool:
         cell = _cell(row, column)
         if not cell:
             return False
+        if year is not None and _DATE.match(cell):
+            return cell != year and (cell > year) == (sign > 0)
         own_kind, own = sort_key(cell)
         return own_kind == kind and own != limit and (own > limit) == (sign > 0)  # type: ignore[operator]
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ROWS = 100
 """Rows of a page."""
 
+TABLE = "rows"
+"""Id of the table in its page."""
+
 _MOST_PAGE = 10_000_000
 _SORT = re.compile(r"(-?)([1-9][0-9]{0,3})")
 _TESTS = ("~", "=", "<", ">")
@@ -80,7 +83,8 @@ def without_empty_fields() -> Response | None:
     if all(request.args.values()):
         return None
     rest = {name: text for name, text in request.args.items() if text}
-    return redirect(_link(rest), 303)
+    # A browser keeps the anchor of the URL that it asked for.
+    return redirect(_link(rest, None), 303)
 
 
 def where() -> str:
@@ -141,7 +145,8 @@ def _conditions(page: TablePage, kept: dict[str, str]) -> Iterator[Condition]:
         if text := kept.get(name):
             title = page.titles[at - 1] if at <= len(page.titles) else ""
             rest = {key: value for key, value in kept.items() if key != name}
-            yield Condition(shorten(title, MAX_CELL) or f"column {at}", text, _link(rest))
+            name = shorten(title, MAX_CELL).strip() or f"column {at}"
+            yield Condition(name, text, _link(rest))
 
 
 def _column(
@@ -157,16 +162,17 @@ def _column(
     # The third click shows the order of the table again.
     following = {"": f"{at + 1}", "ascending": f"-{at + 1}", "descending": None}[order]
     return Column(
-        shorten(page.titles[at], MAX_CELL),
+        shorten(page.titles[at], MAX_CELL).strip() or f"column {at + 1}",
         request.args.get(f"c{at + 1}", ""),
         is_numeric([cells[at] for _, cells in rows]),
         order,
-        _link({**kept, "sort": following}),
+        _link({**kept, "sort": following}, f"column-{at + 1}"),
     )
 
 
-def _link(query: dict[str, Any]) -> str:
-    return url_for(request.endpoint or "", **(request.view_args or {}), **query)
+def _link(query: dict[str, Any], anchor: str | None = TABLE) -> str:
+    """Return the URL of a page of the table; a browser moves the focus to its ``anchor``, not to the top of the page."""
+    return url_for(request.endpoint or "", **(request.view_args or {}), **query, _anchor=anchor)
 
 
 def _cells(cells: tuple[str, ...], width: int) -> tuple[str, ...]:

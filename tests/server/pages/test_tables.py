@@ -4,8 +4,11 @@ import json
 import re
 
 import pytest
+from playwright.sync_api import Page as BrowserPage
+from playwright.sync_api import expect
 
 from tests.api_client import BEARER, HOME, Api
+from tests.live_server import Live
 from tests.mcp_client import add_toolset
 from tests.server.visitor import Page, Visitor
 
@@ -68,6 +71,34 @@ def test_a_table_is_sorted_filtered_and_read_by_pages(visitor: Visitor, api: Api
     last = visitor.open(visitor.open(page.link("Next")).link("Next"))
     assert "Rows 201 to 250 of 250 rows" in last.text
     assert "Next" not in [link.text for link in last.links]
+
+
+def test_a_reader_without_a_mouse_stays_at_the_table(
+    page: BrowserPage, served: Live, api: Api
+) -> None:
+    api.upload(
+        ("days.csv", f" ,{'x' * 300},day\n{'long ' * 200},1,2026-01-01T10:00:00Z\n".encode())
+    )
+    page.set_viewport_size({"width": 375, "height": 700})
+    page.goto(f"{served.url}/chats/c1/files/days.csv")
+    page.get_by_role("link", name="column 1").press("Enter")
+
+    expect(page.locator("[aria-sort]")).to_have_count(1)
+    expect(page.get_by_role("link", name="column 1")).to_be_focused()
+    page.get_by_label("Filter day").fill(">2026")
+    page.get_by_label("Filter day").press("Enter")
+    expect(page.get_by_text("1 row that matches, 1 in total")).to_be_visible()
+    expect(page.locator("#rows")).to_be_focused()
+    # The table scrolls, and not the page; a date is not broken within it.
+    width, box, table = page.evaluate(
+        "['html', '.wide', 'table'].map((one) => document.querySelector(one).scrollWidth)"
+    )
+    assert (width, box) == (375, table)
+    lines = (
+        "(cell) => { const text = document.createRange(); text.selectNodeContents(cell);"
+        " return text.getClientRects().length }"
+    )
+    assert page.locator("td", has_text="10:00").evaluate(lines) == 1
 
 
 def test_the_url_of_a_filter_has_no_empty_fields(api: Api) -> None:
