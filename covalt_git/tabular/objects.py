@@ -16,15 +16,14 @@ def column_names(objects: Iterable[dict[str, object]]) -> list[str]:
     """
     following: dict[str | None, str | None] = {None: None}
     for item in objects:
-        previous = None
+        previous: str | None = None
         for name in item:
             if name not in following:
                 following[name], following[previous] = following[previous], name
             previous = name
-    names, name = list[str](), following[None]
-    while name is not None:
-        names.append(name)
-        name = following[name]
+    names: list[str] = []
+    while (last := following[names[-1] if names else None]) is not None:
+        names.append(last)
     return names
 
 

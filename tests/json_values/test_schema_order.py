@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from covalt_git.json_values.schema_order import in_order
 from tests.examples import examples
 
-ROW = {"properties": {"name": {}, "at": {"properties": {"y": {}, "x": {}}}, "amount": {}}}
+ROW: dict[str, Any] = {
+    "properties": {"name": {}, "at": {"properties": {"y": {}, "x": {}}}, "amount": {}}
+}
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=2),

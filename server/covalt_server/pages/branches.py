@@ -238,8 +238,7 @@ def undo_call(chat_id: str, call_id: str) -> Response | str:
     except CovaltError as error:
         return make_response(_undo_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":
-        error = _undecided(outcome.conflicts, choices)
-        return _undo_page(chat_id, planned(), choices, error)
+        return _undo_page(chat_id, planned(), choices, _undecided(outcome.conflicts, choices))
     if step == "show":
         return _undo_page(chat_id, outcome, choices, is_shown=True)
     if outcome.status == "undone":

@@ -25,7 +25,7 @@ class Broken(NamedTuple):
 
     name: str
     problem: Problem
-    count: int
+    errors: int
     url: str
     is_toolset: bool = True
 

@@ -53,6 +53,7 @@ function open(field, { EditorState, EditorView, basics }) {
   });
   label?.addEventListener("click", () => view.focus());
 
+  if (field.autofocus) queueMicrotask(() => view.focus()); // after the editor is in the page
   if (field.dataset.line) goTo(view, EditorView, Number(field.dataset.line));
   field.hidden = true;
   field.required = false; // the browser cannot focus a hidden field; the server checks it

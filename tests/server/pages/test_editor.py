@@ -13,7 +13,7 @@ def test_the_editor_has_each_tag_of_html_as_often_as_it_was_typed(
 ) -> None:
     api.write("x.html", "hi")
     page.goto(f"{served.url}/chats/c1/files/x.html?view=edit")
-    page.locator(".cm-content").click()
+    expect(page.locator(".cm-content")).to_be_focused()  # the page has the purpose to edit
     page.keyboard.press("Control+End")
     page.keyboard.type("<div>x</div>")
     expect(page.locator(".cm-content")).to_have_text("hi<div>x</div>")
