@@ -216,7 +216,7 @@ def _run(tool_detail: ToolDetail, query: MultiDict[str, str]) -> CallAnswer | No
     return call if call.tool_id == tool_detail.tool_id and call.post_manifest_id else None
 
 
-def _compared(tool_detail: ToolDetail, query: MultiDict[str, str]) -> Comparison | None:
+def _compared(tool_detail: ToolDetail, query: MultiDict[str, str]) -> CallDifferences | None:
     """Return the differences of the two calls that a query names, the older one first; None without two calls."""
     ids = sorted(set(query.getlist("compare")))
     if len(ids) != len(_SIDES):
@@ -231,7 +231,7 @@ def _compared(tool_detail: ToolDetail, query: MultiDict[str, str]) -> Comparison
         ComparedPart("Printed output", _difference("output", *_lines_of(old.output, new.output))),
         ComparedPart("Changed files", _difference("changes", _changed(old), _changed(new))),
     )
-    return Comparison(old, new, parts)
+    return CallDifferences(old, new, parts)
 
 
 class ComparedPart(NamedTuple):
@@ -241,7 +241,7 @@ class ComparedPart(NamedTuple):
     difference: Markup | None
 
 
-class Comparison(NamedTuple):
+class CallDifferences(NamedTuple):
     """Two calls of a tool, the older one first, and their parts."""
 
     old: CallAnswer
@@ -386,7 +386,7 @@ def _page(
     result: Markup | None = None,
     linked: Any = None,
     run: CallAnswer | None = None,
-    compared: Comparison | None = None,
+    compared: CallDifferences | None = None,
     asks_for_two: bool = False,
 ) -> str:
     chat_rows = ask(chats.list_chats).chats
