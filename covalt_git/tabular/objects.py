@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
 
 def column_names(objects: Iterable[dict[str, object]]) -> list[str]:
-    """Return the keys of all objects, each once; a key that the first objects lack comes after the key before it.
+    """Return the keys of all objects, each once; a key that the first objects lack comes before the key after it.
 
-    So a column of a value that is optional is where the objects that have it show it.
+    So the column of an optional value is where the objects that have it show it.
     """
-    following: dict[str | None, str | None] = {None: None}
+    preceding: dict[str | None, str | None] = {None: None}
     for item in objects:
-        previous: str | None = None
-        for name in item:
-            if name not in following:
-                following[name], following[previous] = following[previous], name
-            previous = name
+        following: str | None = None
+        for name in reversed(item):
+            if name not in preceding:
+                preceding[name], preceding[following] = preceding[following], name
+            following = name
     names: list[str] = []
-    while (last := following[names[-1] if names else None]) is not None:
-        names.append(last)
-    return names
+    while (first := preceding[names[-1] if names else None]) is not None:
+        names.append(first)
+    return names[::-1]
 
 
 def cell(value: object) -> str:

@@ -3,7 +3,7 @@
 from covalt_git.tabular.objects import column_names
 
 
-def test_a_key_that_earlier_objects_lack_comes_after_the_key_before_it() -> None:
+def test_a_key_that_earlier_objects_lack_comes_before_the_key_after_it() -> None:
     rows: list[dict[str, object]] = [
         {"name": 1, "note": 1},
         {"name": 1, "date": 1, "note": 1},
