@@ -1,7 +1,8 @@
 """Repository on a git server: its refs, fetches from it, and pushes with the expected old value of each ref.
 
 Stock git is the client, because it has every transport (https, ssh, files), the user's credential helpers and proxies.
-It runs on the node's copy of the repository.
+It runs on the node's copy of the repository.  Small requests over http and https without any of that are made by this
+process (:mod:`.direct_requests`), which costs a fraction.
 
 A server refuses to delete the branch that its HEAD names.  So such a branch is moved to :data:`_NO_COMMIT` instead, a commit
 without files that is the same everywhere, and counts as missing.
@@ -10,19 +11,25 @@ without files that is the same everywhere, and counts as missing.
 from __future__ import annotations
 
 import base64
+import contextlib
+import http.client
 import os
 import re
 import subprocess
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from covalt_git.errors import CovaltError
+from covalt_git.git_store import git_http
+from covalt_git.git_store.git_http import GitHttp, UnsuitedError
 from covalt_git.git_store.objects import CommitObject, encode_commit, object_id
 from covalt_git.system import programs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from types import ModuleType
 
     from covalt_git.git_store.store import GitStore
 
@@ -56,6 +63,10 @@ _NO_COMMIT = {
 _NO_COMMITS = {
     object_id(b"commit", encode_commit(commit, name), name) for name, commit in _NO_COMMIT.items()
 }
+
+
+_SETTINGS: dict[tuple[str, str], tuple[float, dict[str, str]]] = {}
+"""Settings of git by the folders that they depend on, and when they were read."""
 
 
 class ServerError(CovaltError):
@@ -121,6 +132,9 @@ class ServerRepository:
 
     def _refs(self) -> tuple[dict[str, str], str | None]:
         """Return all refs, and the branch in HEAD."""
+        with contextlib.suppress(UnsuitedError):
+            offer = self._directly("ls-remote", lambda requests, at: requests.refs(at))
+            return offer.refs, offer.head
         output = self._git("ls-remote", "--symref", "--", self.url)
         refs: dict[str, str] = {}
         head = None
@@ -145,6 +159,20 @@ class ServerRepository:
             refs[ref.removesuffix("^{}")] = oid
         return refs
 
+    def fetch_objects(self, store: GitStore, refs: Mapping[str, str]) -> None:
+        """Fetch the objects that refs had a moment ago, by their object ids if possible; no ref of the store moves.
+
+        Raises:
+            RefGoneError: if a ref does not exist any more.
+            ServerError: if the server cannot be reached.
+        """
+        if not refs:
+            return
+        with contextlib.suppress(UnsuitedError):
+            self._directly("fetch", lambda requests, at: requests.fetch(at, store, refs.values()))
+            return
+        self.fetch(store, refs)
+
     def fetch(self, store: GitStore, refs: Iterable[str]) -> None:
         """Fetch the objects of refs into a store; no ref of the store moves.
 
@@ -158,8 +186,12 @@ class ServerRepository:
             self._git("fetch", *options, "--stdin", "--", self.url, store=store, text=names)
             store.refresh()
 
-    def push(self, store: GitStore, moves: Mapping[str, Move]) -> None:
+    def push(
+        self, store: GitStore, moves: Mapping[str, Move], *, known: Collection[str] = ()
+    ) -> None:
         """Move refs of the server, all or none of them; the objects come from the store.
+
+        ``known`` are objects that the server has, with all that they reach.
 
         Raises:
             PushRefusedError: if a ref is not at its old value, or the server refuses one; nothing has moved.
@@ -173,18 +205,51 @@ class ServerRepository:
         # Only branches can be at such a commit; the lookup costs a request.
         if any(ref.startswith(_BRANCHES) and None in move for ref, move in moves.items()):
             refs, head = self._refs()
-        options, specs = [], []
+        every: dict[str, Move] = {}
         for ref, (old, new) in moves.items():
             # A branch that counts as missing is there for the server.
             expected = refs.get(ref) if old is None and refs.get(ref) in _NO_COMMITS else old
-            target = new
-            if new is None and ref == head:
-                target = _write_no_commit(store)
-            options.append(f"--force-with-lease={ref}:{expected or ''}")
-            specs.append(f"{target or ''}:{ref}")
+            target = _write_no_commit(store) if new is None and ref == head else new
+            every[ref] = Move(expected, target)
+        with contextlib.suppress(UnsuitedError):
+            refused = self._directly(
+                "push", lambda requests, at: requests.push(at, store, every, known)
+            )
+            if refused:
+                raise PushRefusedError(self.url, refused)
+            return
+        options = [f"--force-with-lease={ref}:{move.old or ''}" for ref, move in every.items()]
+        specs = [f"{move.new or ''}:{ref}" for ref, move in every.items()]
         # Without --no-verify, a hook of the user's templates would run here.
         fixed = ("--atomic", "--porcelain", "--no-verify", "--no-thin", "--no-recurse-submodules")
         self._git("push", *fixed, *options, "--", self.url, *specs, store=store)
+
+    def _directly(self, command: str, request: Callable[[ModuleType, GitHttp], Any]) -> Any:
+        """Make a request by this process.
+
+        Raises:
+            UnsuitedError: if stock git has to make it.
+            ServerError: if the server cannot be reached, or the outcome of a push is not known.
+        """
+        if self.most_bytes is not None:
+            raise UnsuitedError
+        from covalt_git.git_store import direct_requests  # noqa: PLC0415 - of few projects
+
+        if not self.url.startswith(("http:", "https:")):
+            raise UnsuitedError
+        login = () if self.password is None else (("Authorization", self._login()),)
+        place = git_http.place_of(self.url, _own_settings())
+        try:
+            return request(direct_requests, GitHttp(self.url, place, login))
+        except (OSError, http.client.HTTPException) as error:
+            raise ServerError(
+                f"git {command} of {self.url} failed: {error}", hint=self.hint
+            ) from None
+
+    def _login(self) -> str:
+        """Return the header with the password."""
+        pair = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
+        return f"Basic {pair}"
 
     def create_locally(self, argv: Iterable[str]) -> None:
         """Run the command that creates this repository on its server.
@@ -261,10 +326,6 @@ class ServerRepository:
         raise kind(f"git {command} of {self.url} failed: {why}", hint=self.hint)
 
     def _environment(self) -> dict[str, str]:
-        # Without the variables of a git that started us, such as GIT_DIR in a hook; git would use them.
-        own = {
-            name: value for name, value in programs.environment().items() if not _is_of_git(name)
-        }
         config = {
             # A redirect could lead the password, or a push, to another server.
             "http.followRedirects": "false",
@@ -272,12 +333,11 @@ class ServerRepository:
         }
         if self.password is not None:
             # In the environment, because other users of the machine can read arguments.
-            pair = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
             parts = urlsplit(self.url)
             scope = f"{parts.scheme}://{parts.netloc}/"
-            config[f"http.{scope}.extraHeader"] = f"Authorization: Basic {pair}"
+            config[f"http.{scope}.extraHeader"] = f"Authorization: {self._login()}"
         numbered = dict(enumerate(config.items()))
-        return own | {
+        return _own_environment() | {
             "LC_ALL": "C",
             "GIT_TERMINAL_PROMPT": "0",
             "GIT_ALLOW_PROTOCOL": "https:http:ssh:file",
@@ -292,6 +352,39 @@ def _write_no_commit(store: GitStore) -> str:
     oid = store.write_commit(_NO_COMMIT[store.object_format])
     store.flush()
     return oid
+
+
+def _own_environment() -> dict[str, str]:
+    """Return the environment without the variables of a git that started us, such as GIT_DIR in a hook, which git would use."""
+    return {name: value for name, value in programs.environment().items() if not _is_of_git(name)}
+
+
+def _own_settings() -> dict[str, str]:
+    """Return the user's settings of git by their names, in lower case; they are read once a minute.
+
+    Raises:
+        UnsuitedError: if they cannot be read.
+    """
+    place = os.environ.get("XDG_CONFIG_HOME", ""), os.environ.get("HOME", "")
+    read_at, settings = _SETTINGS.get(place, (-git_http.SETTINGS_S, {}))
+    if time.monotonic() - read_at >= git_http.SETTINGS_S:
+        try:
+            outcome = programs.run(
+                ["git", "config", "--list", "-z"],
+                env=_own_environment(),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=MOST_S,
+            )
+        except (OSError, subprocess.SubprocessError):
+            raise UnsuitedError from None
+        if outcome.returncode:
+            raise UnsuitedError
+        rows = (row.partition("\n") for row in outcome.stdout.split("\0") if row)
+        settings = {name.lower(): value for name, _, value in rows}
+        _SETTINGS[place] = time.monotonic(), settings
+    return settings
 
 
 def _is_of_git(name: str) -> bool:

@@ -247,7 +247,7 @@ class LeaseHolder:
         """Push, until it is known whether the server has accepted."""
         for number in range(_PUSHES):
             try:
-                self.repository.push(store, moves)
+                self.repository.push(store, moves, known=self._agreed.refs.values())
             except (PushRefusedError, ServerError) as error:
                 if isinstance(error, PushRefusedError):
                     REFUSED_PUSHES.add()
@@ -334,6 +334,6 @@ def push_lost(chat: ChatStore, repository: ChatRepository) -> None:
     moves = {ref: Move(None, oid) for ref, oid in node_copy.unpushed_lost(chat.store, last).items()}
     if not moves:
         return
-    repository.push(chat.store, moves)
+    repository.push(chat.store, moves, known=last.refs.values())
     refs = last.refs | {ref: move.new for ref, move in moves.items() if move.new is not None}
     node_copy.write_agreed(chat.store.path, Agreed(refs=refs, lease=last.lease))

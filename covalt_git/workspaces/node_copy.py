@@ -88,13 +88,13 @@ def lease_of(store: GitStore, refs: Mapping[str, str]) -> Lease | None:
 
 def fetch(repository: ChatRepository, store: GitStore, refs: Mapping[str, str]) -> bool:
     """Fetch the objects of a server's refs; return False if a ref moved meanwhile, so that an object is missing."""
-    missing = [ref for ref, oid in refs.items() if not store.has(oid)]
+    missing = {ref: oid for ref, oid in refs.items() if not store.has(oid)}
     # Each call of another node removes a ref: that of the running call.
     try:
-        repository.fetch(store, missing)
+        repository.fetch_objects(store, missing)
     except RefGoneError:
         return False
-    return all(store.has(refs[ref]) for ref in missing)
+    return all(store.has(oid) for oid in missing.values())
 
 
 def update(

@@ -72,7 +72,8 @@ class ServerNotes(NamedTuple):
                 return {}
             with _scratch() as store:
                 try:
-                    self.repository.fetch(store, [self.prefix + name for name in ids])
+                    refs = {self.prefix + name: oid for name, oid in ids.items()}
+                    self.repository.fetch_objects(store, refs)
                 except ServerError:  # one was removed meanwhile
                     if number + 1 == _FETCHES:
                         raise

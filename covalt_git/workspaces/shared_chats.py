@@ -124,7 +124,7 @@ class SharedChats(NamedTuple):
             present = repository.refs()
         if ABOUT in present:
             # If its creator died before it listed the chat, the chat is complete all the same.
-            repository.fetch(store, [ABOUT])
+            repository.fetch_objects(store, {ABOUT: present[ABOUT]})
             self.storage.list_chat(chat_id, store, present[ABOUT])
             return False
         lease = leases.first(store.head(), self.storage.node)

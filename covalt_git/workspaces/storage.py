@@ -31,11 +31,13 @@ class ChatRepository(Protocol):
     def refs(self) -> dict[str, str]:
         """Return its refs with their object ids."""
 
-    def fetch(self, store: GitStore, refs: Collection[str]) -> None:
-        """Fetch the objects of refs into a store."""
+    def fetch_objects(self, store: GitStore, refs: Mapping[str, str]) -> None:
+        """Fetch the objects into a store that refs had a moment ago."""
 
-    def push(self, store: GitStore, moves: Mapping[str, Move]) -> None:
-        """Move refs from their expected old values to new ones, all or none of them."""
+    def push(
+        self, store: GitStore, moves: Mapping[str, Move], *, known: Collection[str] = ()
+    ) -> None:
+        """Move refs from their expected old values to new ones, all or none of them; the server has what is ``known``."""
 
 
 class Storage(Protocol):

@@ -121,14 +121,17 @@ class Node(threading.Thread):
         self.step()
         return self.world.server.refs()
 
-    def fetch(self, store: GitStore, refs: Collection[str]) -> None:
+    def fetch_objects(self, store: GitStore, refs: Mapping[str, str]) -> None:
         self.step()
         present = self.world.server.refs()
         copy_objects(
             self.world.server.store, store, [present[ref] for ref in refs if ref in present]
         )
 
-    def push(self, store: GitStore, moves: Mapping[str, Move]) -> None:
+    def push(
+        self, store: GitStore, moves: Mapping[str, Move], *, known: Collection[str] = ()
+    ) -> None:
+        assert all(map(self.world.server.store.has, known))
         self.step()
         self.world.server.push(self.node, store, moves)
         loses, self.loses_answer = self.loses_answer, False
