@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from covalt_git.models.queued_call import QueuedCall, QueuedEnd
+from covalt_git.models.reported_refs import UNREAD, ReportedRefs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,6 +102,15 @@ return false
 """
 """Free a chat after its call has ended, and return the next call that waits for it."""
 
+_REPORT = """
+if tonumber(redis.call('HGET', KEYS[1], 'counter') or -1) < tonumber(ARGV[1]) then
+  redis.call('HSET', KEYS[1], 'counter', ARGV[1], 'refs', ARGV[2])
+end
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+return redis.call('HGET', KEYS[1], 'refs')
+"""
+"""Store the refs of a chat, unless newer ones are stored, and return the newest."""
+
 _AGAIN = """
 if redis.call('HGET', KEYS[1], 'state') ~= ARGV[1] then return 0 end
 if redis.call('HGET', KEYS[1], 'since') ~= ARGV[2] then return 0 end
@@ -128,6 +138,7 @@ class OpenCalls:
         self._take = broker.client.register_script(_TAKE)
         self._next = broker.client.register_script(_NEXT)
         self._again = broker.client.register_script(_AGAIN)
+        self._report = broker.client.register_script(_REPORT)
 
     def add(self, call: QueuedCall) -> bool:
         """Enter a call; return False if the queue has it already.
@@ -191,6 +202,21 @@ class OpenCalls:
                 keys=self._chat(call), args=[call.key, self._name(""), _now()]
             )
         return QueuedCall.model_validate_json(waiting) if waiting else None
+
+    def newest_refs(self, chat_id: str, reported: ReportedRefs | None) -> ReportedRefs | None:
+        """Add refs that a process has reported of a chat, and return the newest that were reported.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        reported = reported or UNREAD
+        with self.broker.requests():
+            text: Any = self._report(
+                keys=[self.broker.key(f"refs:{chat_id}")],
+                args=[reported.counter, reported.model_dump_json(), STORED_S],
+            )
+        newest = ReportedRefs.model_validate_json(text) if text else UNREAD
+        return None if newest == UNREAD else newest
 
     def report(self, call: QueuedCall, *event: Any) -> None:
         """Add an event of a call: its name, and its values.

@@ -69,6 +69,8 @@ class WorkerRefusedError(CovaltError):
 class CeleryExecutor:
     """Makes calls by the workers of a queue."""
 
+    is_queue = True
+
     def __init__(self, open_calls: OpenCalls, queue: CallQueue) -> None:
         self._open_calls = open_calls
         self._queue = queue
@@ -224,15 +226,18 @@ class _CallInQueue(NamedTuple):
         of this node is not brought up to date, and is older than the end
         (test_an_outcome_is_read_when_the_copy_of_the_node_has_it).
         """
-        until = time.monotonic() + _COPY_S
+        until, reported = time.monotonic() + _COPY_S, end.reported
         while True:
-            with self.open_chat(self.call.chat_id) as chat:
+            with self.open_chat(self.call.chat_id, reported) as chat:
                 is_old = end.manifest_id is not None and not chat.store.has(end.manifest_id)
                 is_old |= end.execution_id is not None and chat.approval(end.execution_id) is None
                 if not is_old or time.monotonic() > until:
                     yield chat
                     return
-            time.sleep(_PAUSE_S)
+            # What the worker has reported was not enough.
+            if reported is None:
+                time.sleep(_PAUSE_S)
+            reported = None
 
     def _refusal(self, chat: ChatStore, error: RemoteError) -> CovaltError:
         pending, newer = chat.call(self.call.call_id), chat.approval(error.renewed or "")

@@ -59,7 +59,13 @@ from covalt_git.toolsets.tool_arguments import check_arguments
 from covalt_git.toolsets.toolset_copies import ToolsetChangedError
 from covalt_git.workspaces import commits
 from covalt_git.workspaces.lock import CancelledError, ChatBusyError
-from covalt_git.workspaces.writing import PATIENCE_S, REPEATS, repeatable, writing
+from covalt_git.workspaces.writing import (
+    PATIENCE_S,
+    REPEATS,
+    follow_server,
+    repeatable,
+    writing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -372,6 +378,8 @@ class Engine:
         Return None if the tool's decorator requires approval, which is not known before the tool's module is imported,
         or if the call may not run concurrently any more.
         """
+        if not chat.is_followed:
+            follow_server(chat)
         base = chat.head()
         with concurrent_reads.copy_of(chat, base) as copy:
             # The installation of dependencies and the copy may take long, as in _call.

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from covalt_git.calls.outcomes import CallOutcome
     from covalt_git.calls.running import Follower
     from covalt_git.models.queued_call import QueuedCall
+    from covalt_git.models.reported_refs import ReportedRefs
     from covalt_git.workspaces.chat import ChatStore
 
-    OpenChat = Callable[[str], ChatStore]
+    OpenChat = Callable[[str, ReportedRefs | None], ChatStore]
 
 
 class Work(NamedTuple):
@@ -28,7 +29,7 @@ class Work(NamedTuple):
         perform: makes it in this thread.
         prepare: returns it as what a worker receives, after it was checked; its outcome, if it was made before; or None
             if no worker is needed.
-        open_chat: opens a chat of the caller, in which the outcome is read.
+        open_chat: opens a chat of the caller, in which the outcome is read, with the refs that the worker has reported.
     """
 
     perform: Callable[[], CallOutcome]
@@ -48,7 +49,9 @@ class Submission(Protocol):
 
 
 class Executor(Protocol):
-    """Makes calls."""
+    """Makes calls; ``is_queue`` says whether workers make them."""
+
+    is_queue: bool
 
     def submit(self, work: Work) -> Submission:
         """Submit a call.
@@ -81,6 +84,8 @@ class LocalCall(NamedTuple):
 
 class LocalExecutor:
     """Makes each call in the thread that follows it."""
+
+    is_queue = False
 
     def submit(self, work: Work) -> Submission:
         return LocalCall(work)

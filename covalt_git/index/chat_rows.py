@@ -20,6 +20,9 @@ from covalt_git.workspaces import running_call
 from covalt_git.workspaces.chat import HEADS
 from covalt_git.workspaces.commits import FOREIGN
 
+_LIST_AGE_S = 2.0
+"""Age of the list of chats of a git server in which new chats are looked for, in seconds."""
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -72,7 +75,7 @@ def sync_chats(
 def sync_new_chats(connection: sqlite3.Connection, chats: Chats) -> None:
     """Add the rows of chats that are not in the index, except damaged ones."""
     indexed = {row["id"] for row in connection.execute("SELECT id FROM chats").fetchall()}
-    for chat_id in set(chats.ids()) - indexed:
+    for chat_id in set(chats.ids(most_age_s=_LIST_AGE_S)) - indexed:
         with suppress(BrokenStoreError), chats.as_left(chat_id) as chat:
             sync_chat(connection, chat)
 

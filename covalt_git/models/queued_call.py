@@ -8,6 +8,7 @@ from covalt_git.json_values import JsonObject
 from covalt_git.models.access_token import AccessToken
 from covalt_git.models.base import Int, One, StrictModel
 from covalt_git.models.elicitation import QuestionKind
+from covalt_git.models.reported_refs import ReportedRefs
 
 
 class Caller(StrictModel):
@@ -49,6 +50,7 @@ class QueuedCall(StrictModel):
         is_serial: whether it needs the lock of its chat as long as it runs.
         project: the commit of the project that it runs, if the server has its project from a git repository.
         queued_at: when it was put in the queue, in seconds since 1970.
+        reported: the refs of the chat as the server knows them, if they are on a git server.
     """
 
     v: One = 1
@@ -66,6 +68,7 @@ class QueuedCall(StrictModel):
     is_serial: bool = True
     project: str | None = None
     queued_at: float = 0.0
+    reported: ReportedRefs | None = None
 
     @property
     def key(self) -> str:
@@ -94,6 +97,7 @@ class QueuedEnd(StrictModel):
         call: a call without a commit, as a row with its links and fields.
         execution_id: the approval for which it waits.
         error: why it was refused, or failed without a record.
+        reported: the refs of the chat as the worker has pushed them, if they are on a git server.
     """
 
     v: One = 1
@@ -102,3 +106,4 @@ class QueuedEnd(StrictModel):
     call: dict[str, Any] | None = None
     execution_id: str | None = None
     error: RemoteError | None = None
+    reported: ReportedRefs | None = None

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from covalt_git.index.tool_queries import ToolQueries
     from covalt_git.json_values import JsonObject
     from covalt_git.models.commit_record import WorkspaceNotes
+    from covalt_git.models.reported_refs import ReportedRefs
     from covalt_git.project import Project
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.writer import Writer
@@ -387,14 +388,16 @@ class Context:
         else:
             self._toolset_index.sync_toolsets()
 
-    def chat(self, chat_id: str) -> ChatStore:
+    def chat(self, chat_id: str, reported: ReportedRefs | None = None) -> ChatStore:
         """Return a chat, open for reading until the context is closed.
+
+        With refs that another process ``reported``, a git server is not asked for them.
 
         Raises:
             UnknownNameError: if the id does not exist; the hint has the most similar one.
         """
         if chat_id not in self._chats:
-            self._chats[chat_id] = self.project.chats.open(chat_id)
+            self._chats[chat_id] = self.project.chats.open(chat_id, reported)
         return self._chats[chat_id]
 
     def chat_exists(self, chat_id: str) -> bool:

@@ -269,6 +269,9 @@ class Worker:
             return refused(error)
         follower = WorkerFollower(self._queue.open_calls, call, cancel)
         try:
+            # Another worker may have written to the chat meanwhile, and the server of the call before that.
+            newest = self._queue.open_calls.newest_refs(call.chat_id, call.reported)
+            call = call.model_copy(update={"reported": newest})
             return perform(self._node, call, follower.follower, follower.waits)
         except CovaltError as error:
             return refused(error)
@@ -281,6 +284,8 @@ class Worker:
         until = time.monotonic() + self._drain_s
         while True:
             try:
+                if end.reported is not None:  # before the next call of the chat
+                    self._queue.open_calls.newest_refs(call.chat_id, end.reported)
                 waiting = self._queue.open_calls.end(call, end)
                 if waiting is not None:
                     self._queue.queue.send(waiting)

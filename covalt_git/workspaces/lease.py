@@ -4,8 +4,8 @@ The lease is a blob at ``refs/covalt/lease``.  Each push of a node also moves th
 stored last, in the same atomic push.  So a node that lost the lease cannot push, whatever its clock says: the clock
 decides only when another node *tries* to take over.  ``head`` is the active branch, because a push cannot move HEAD.
 
-The node that moved a free lease last may write without taking it first: its first push takes the lease and moves the other
-refs.  There is one such node, and a node that takes the lease meanwhile makes that push fail, so nothing is overwritten.
+A node may write without taking a free lease first: its first push takes the lease and moves the other refs.  A node that
+takes the lease meanwhile makes that push fail, so nothing is overwritten.
 
 The functions here have no I/O; ``tests/workspaces/test_lease_model.py`` checks the protocol with them.
 """
@@ -71,9 +71,10 @@ class Lease(StrictModel):
         """
         return self.node in {"", node} or self.is_expired(now)
 
-    def was_left_by(self, node: str) -> bool:
-        """Return whether it is free, and a node moved it last."""
-        return not self.node and self.last == node
+    @property
+    def is_free(self) -> bool:
+        """Whether no node holds it."""
+        return not self.node
 
     def moved(self, *, node: str, by: str, head: str, now: datetime, lease_s: float) -> Lease:
         """Return the next lease, of a ``node``, which ``by`` moves; it is free if ``node`` is empty."""

@@ -3,8 +3,9 @@
 An operation is acknowledged only after the server has accepted its push.  A push moves all changed refs and the lease
 together, or nothing.  If the server refuses it because another node has the lease, the work of this node becomes a lost branch.
 
-A caller that can repeat its work (``repeats``) needs no push that only takes the lease, if this node wrote last: its lease is
-*assumed*, and the first push takes it.  If another node was faster, nothing was pushed, and the caller repeats its work.
+A caller that can repeat its work (``repeats``) needs no push that only takes the lease, if the lease is free as this node knows
+it: the lease is *assumed*, and the first push takes it.  If another node was faster, nothing was pushed, and the caller
+repeats its work.
 """
 
 from __future__ import annotations
@@ -139,11 +140,11 @@ class LeaseHolder:
         return followed is not None and self._agreed.refs.get(REF) == followed and self._assume()
 
     def _assume(self) -> bool:
-        """Assume the lease, if this node wrote last, and has no unpushed work; return whether it did."""
+        """Assume the lease, if it is free, and this node has no unpushed work; return whether it did."""
         lease = self._agreed.lease
         self._is_assumed = (
             lease is not None
-            and lease.was_left_by(self.node)
+            and lease.is_free
             # What a killed process left is not repeated by anyone, so it must be pushed, or become lost work.
             and not node_copy.unpushed_refs(self.chat.store, self._agreed)
             and running_call.read(self.chat.store.path) is None
@@ -241,6 +242,7 @@ class LeaseHolder:
         refs |= {ref: move.new for ref, move in every.items() if move.new is not None}
         self._agreed = Agreed(refs=refs, lease=lease)
         self._is_assumed = False
+        self.chat.is_followed = True  # the server has compared the refs of the copy with its own
         node_copy.write_agreed(self.chat.store.path, self._agreed)
 
     def _push(self, store: GitStore, moves: Mapping[str, Move]) -> None:
@@ -291,6 +293,7 @@ class LeaseHolder:
         if not node_copy.fetch(self.repository, self.chat.store, refs):
             return
         node_copy.update(writer, self.node, refs, refused=refused, drops=drops)
+        self.chat.followed, self.chat.is_followed = refs.get(REF), True
         if refused:
             self.push(release=True)
         push_lost(self.chat, self.repository)

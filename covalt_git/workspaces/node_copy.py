@@ -20,9 +20,10 @@ from covalt_git.git_store.objects import BrokenStoreError
 from covalt_git.git_store.server_repository import RefGoneError
 from covalt_git.models.base import One, StrictModel
 from covalt_git.models.calls import PendingCall
+from covalt_git.models.reported_refs import ReportedRefs
 from covalt_git.system import atomic_write
 from covalt_git.workspaces import records, running_call
-from covalt_git.workspaces.chat import HEADS, MovedError, read_stored, stored_at
+from covalt_git.workspaces.chat import ABOUT, HEADS, MovedError, read_stored, stored_at
 from covalt_git.workspaces.commits import FOREIGN
 from covalt_git.workspaces.lease import LOST, REF, RUNNING, Lease
 from covalt_git.workspaces.storage import COPY
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from covalt_git.workspaces.storage import ChatRepository
 
 _PREFIXES = (HEADS, "refs/covalt/")
+_MOST_REPORTED = 200
 
 
 class Agreed(StrictModel):
@@ -67,6 +69,24 @@ def write_agreed(store: Path, state: Agreed) -> None:
     """Note what a copy agreed on with the server."""
     # Without an fsync: an older state costs the next update a comparison of equal refs.
     atomic_write.replace(store / COPY, state.model_dump_json(exclude_none=True))
+
+
+def reported(store: Path) -> ReportedRefs | None:
+    """Return what a copy agreed on with the server, for other processes; None without a server, or for too many refs."""
+    last = agreed(store)
+    if last is None or last.lease is None or len(last.refs) > _MOST_REPORTED:
+        return None
+    return ReportedRefs(counter=last.lease.counter, refs=last.refs)
+
+
+def newer(last: Agreed, reported: ReportedRefs) -> dict[str, str] | None:
+    """Return the newer of what a copy agreed on and what another process ``reported``; None if that cannot be said."""
+    if last.lease is None:
+        return None
+    # The counter only grows, but begins anew in another chat with the same id.
+    if reported.counter <= last.lease.counter:
+        return last.refs
+    return reported.refs if reported.refs.get(ABOUT) == last.refs.get(ABOUT) else None
 
 
 def forget_agreed(store: Path) -> None:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from covalt_git.models.project_config import WorkspaceConfig
+    from covalt_git.models.reported_refs import ReportedRefs
     from covalt_git.workspaces.chat import ChatMemory
     from covalt_git.workspaces.shared_chats import SharedChats
 
@@ -92,9 +93,9 @@ class Chats:
     only: OneChat | None = None
     memories: dict[str, ChatMemory] = field(default_factory=dict, compare=False, repr=False)
 
-    def ids(self) -> list[str]:
-        """Return the ids of the chats, sorted."""
-        return [name for name in sorted(self._names()) if self.has(name)]
+    def ids(self, *, most_age_s: float = 0.0) -> list[str]:
+        """Return the ids of the chats, sorted; the list of a git server may have been read ``most_age_s`` seconds ago."""
+        return [name for name in sorted(self._names(most_age_s)) if self.has(name)]
 
     def listed(self) -> list[str]:
         """Return the names in the list of chats, sorted, without fetching any of them."""
@@ -194,17 +195,33 @@ class Chats:
         check_entries(self.folder / chat_id, _OWN_FOLDERS, but={"workspace"})
         return self.folder / chat_id
 
-    def open(self, chat_id: str) -> ChatStore:
+    def open(self, chat_id: str, reported: ReportedRefs | None = None) -> ChatStore:
         """Open a chat, after completing the unfinished work of a killed process.
+
+        With refs that another process ``reported``, a git server is not asked for them (:func:`.follow_server`).
 
         Raises:
             UnknownNameError: if the name does not exist; the hint has the most similar one.
         """
-        chat = self.as_left(chat_id)
+        chat = self.as_left(chat_id, reported)
         finish_left(chat)
         return chat
 
-    def as_left(self, chat_id: str) -> ChatStore:
+    def follow(self, chat: ChatStore) -> None:
+        """Bring the copy of an open chat to what a git server has, unless this was done when it was opened.
+
+        Raises:
+            UnknownNameError: if it was deleted.
+        """
+        if chat.is_followed:
+            return
+        try:
+            follow_server(chat)
+        except ChatGoneError:
+            self.as_left(chat.id).close()
+            raise
+
+    def as_left(self, chat_id: str, reported: ReportedRefs | None = None) -> ChatStore:
         """Open a chat without completing unfinished work, and without writing anything but what the git server has.
 
         Raises:
@@ -219,7 +236,7 @@ class Chats:
         with contextlib.ExitStack() as stack:
             stack.enter_context(chat)
             try:
-                follow_server(chat)
+                follow_server(chat, reported)
             except ChatGoneError:
                 # Another node deleted it, and perhaps created another chat with the id.
                 self._remove_copy(chat_id)
@@ -403,9 +420,9 @@ class Chats:
         if self.config.durability == "full":
             fsync(self.folder)
 
-    def _names(self) -> list[str]:
+    def _names(self, most_age_s: float = 0.0) -> list[str]:
         names = self._local_names()
-        return names if (shared := self._shared) is None else shared.names(names)
+        return names if (shared := self._shared) is None else shared.names(names, most_age_s)
 
     def _local_names(self) -> list[str]:
         try:

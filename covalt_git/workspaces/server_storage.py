@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 CHATS = "refs/covalt/chats/"
 _MARK = "refs/covalt/registry"
+_LISTS: dict[str, tuple[float, set[str]]] = {}
+"""The chats in each list of chats that this process has read, and when it read it."""
 
 
 @dataclass
@@ -84,20 +87,26 @@ class ServerStorage:
             raise NotTrustedError([git_storage(config)])
         return ServerRepository(config.url_of(chat_id), config.username, self._password)
 
-    def chat_ids(self) -> set[str]:
-        """Return the chats that exist.
+    def chat_ids(self, *, most_age_s: float = 0.0) -> set[str]:
+        """Return the chats that exist, as of at most ``most_age_s`` seconds ago.
 
         Raises:
             ServerError: if the server cannot be reached, or ``storage migrate git`` was not performed.
         """
+        repository = self.repository(REGISTRY)
+        read_at, ids = _LISTS.get(repository.url, (0.0, set()))
+        if read_at and time.monotonic() - read_at < most_age_s:
+            return ids
         try:
-            refs = self.repository(REGISTRY).refs()
+            refs = repository.refs()
         except ServerError as error:
             raise ServerError(
                 f"the list of chats cannot be read: {error.message}",
                 hint="covalt-git storage check",
             ) from None
-        return {name for ref in refs if is_id(name := ref.removeprefix(CHATS))}
+        ids = {name for ref in refs if is_id(name := ref.removeprefix(CHATS))}
+        _LISTS[repository.url] = time.monotonic(), ids
+        return ids
 
     def create(self, chat_id: str) -> None:
         """Create an empty repository for a chat, unless it exists, or the server creates it when it is pushed to.

@@ -34,12 +34,13 @@ class SharedChats(NamedTuple):
     folder: Path
     storage: Storage
 
-    def names(self, local: Iterable[str]) -> list[str]:
+    def names(self, local: Iterable[str], most_age_s: float = 0.0) -> list[str]:
         """Return the chats on the server, and those among the ``local`` folders that were never there.
 
-        Chats that are on this machine only must not look as if they were lost.
+        Chats that are on this machine only must not look as if they were lost.  The list of the server may have been read
+        ``most_age_s`` seconds ago.
         """
-        ids = self.storage.chat_ids() or set()
+        ids = self.storage.chat_ids(most_age_s=most_age_s) or set()
         others = (name for name in local if name not in ids and is_id(name))
         return sorted({*ids, *(name for name in others if not self._is_copy(name))})
 

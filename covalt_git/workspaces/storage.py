@@ -51,8 +51,8 @@ class Storage(Protocol):
     def lease_s(self) -> float:
         """The time for which a lease is taken, in seconds."""
 
-    def chat_ids(self) -> set[str] | None:
-        """Return the chats that exist; None if ``data/chats`` decides."""
+    def chat_ids(self, *, most_age_s: float = 0.0) -> set[str] | None:
+        """Return the chats that exist, as of at most ``most_age_s`` seconds ago; None if ``data/chats`` decides."""
 
     def repository(self, chat_id: str) -> ChatRepository | None:
         """Return the repository of a chat on the server; None if there is no server."""
@@ -73,7 +73,7 @@ class LocalStorage:
     node = ""
     lease_s = 0.0
 
-    def chat_ids(self) -> None:
+    def chat_ids(self, *, most_age_s: float = 0.0) -> None:
         """Return None: the folders in ``data/chats`` decide."""
 
     def repository(self, _chat_id: str) -> None:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.models.reported_refs import ReportedRefs
     from covalt_git.workspaces.chat import ChatStore
 
 PATIENCE_S = 600.0
@@ -44,6 +45,9 @@ REPEATS = 2
 """How often work is performed under an assumed lease, before it takes the lease first."""
 
 _FETCHES = 5
+_ASSUMING_S = 2.0
+"""Time for which a reader waits for a writer that assumes the lease, in seconds."""
+
 COPY_READS = Counter(
     "copy_reads_total",
     "Chats that were opened: hit, if the copy of this node was up to date with the git server.",
@@ -142,8 +146,10 @@ def _leased(
         raise
 
 
-def follow_server(chat: ChatStore) -> None:
+def follow_server(chat: ChatStore, reported: ReportedRefs | None = None) -> None:
     """Bring the node's copy of a chat to what the git server has, for a reader, which needs no lease.
+
+    With refs that another process ``reported``, the server is not asked for them.  A copy that is as new stays.
 
     Raises:
         ChatGoneError: if the chat was deleted.
@@ -162,7 +168,10 @@ def follow_server(chat: ChatStore) -> None:
     last = node_copy.agreed(chat.store.path)
     if last is None:
         raise NotSharedError(chat.id)
-    refs = repository.refs()
+    refs = None if reported is None else node_copy.newer(last, reported)
+    chat.is_followed = refs is None
+    if refs is None:
+        refs = repository.refs()
     COPY_READS.add("hit" if refs == last.refs else "miss")
     if ABOUT not in refs:
         if GONE in refs:
@@ -171,10 +180,13 @@ def follow_server(chat: ChatStore) -> None:
     if refs == last.refs:
         chat.followed = refs.get(REF)
         return
-    # If a process of this node is writing, it has the lease, and the copy is as new as the server.
+    # If a process of this node is writing, it has the lease, and the copy is as new as the server; or it assumes the lease,
+    # and will learn soon whether the copy is.
+    has_lease = last.lease is not None and last.lease.node == chat.storage.node
+    timeout_s = 0 if has_lease else _ASSUMING_S
     with (
         contextlib.suppress(ChatBusyError, _MovesError, _UncleanError),
-        held(chat.folder, chat.id, timeout_s=0, waiting=None) as handover,
+        held(chat.folder, chat.id, timeout_s=timeout_s, waiting=None) as handover,
     ):
         writer = Writer(chat, LOCAL_USER)
         recover_folder(writer, unclean=handover.unclean)

@@ -46,7 +46,7 @@ def test_an_outcome_is_read_when_the_copy_of_the_node_has_it(open_calls: OpenCal
             manifest_id = writer.finish_call(call, commits.unfinished(call, "denied", "no"))
         opened: list[str] = []
 
-        def open_chat(chat_id: str) -> ChatStore:
+        def open_chat(chat_id: str, _reported: object) -> ChatStore:
             if len(opened) == 1:
                 stack.close()
             opened.append(chat_id)

@@ -23,6 +23,7 @@ from covalt_git.git_store.graph import reachable
 from covalt_git.git_store.server_repository import Move, PushRefusedError, ServerError
 from covalt_git.git_store.store import GitStore
 from covalt_git.models.project_config import WorkspaceConfig
+from covalt_git.models.reported_refs import UNREAD
 from covalt_git.workspaces import lease as leases
 from covalt_git.workspaces import lease_holder, node_copy
 from covalt_git.workspaces.chat import AboutChat, ChatStore, write_about, write_stored
@@ -68,7 +69,7 @@ class Server:
         if REF in moves:
             self.counters.append(after.counter)
         writes = [ref for ref in moves if ref != REF and not ref.startswith(LOST)]
-        if writes and before.node != node and not before.was_left_by(node):
+        if writes and before.node not in {"", node}:
             self.stale_writes.append(f"{node} moved {writes} under the lease of {before.node!r}")
 
 
@@ -82,8 +83,9 @@ def copy_objects(source: GitStore, target: GitStore, oids: list[str]) -> None:
 class Node(threading.Thread):
     """A call that a node makes, step by step."""
 
-    def __init__(self, world: "Nodes", name: str, call_id: str) -> None:
+    def __init__(self, world: "Nodes", name: str, call_id: str, *, looks: bool = True) -> None:
         super().__init__(daemon=True)
+        self.looks = looks
         self.world, self.node, self.call_id = world, name, call_id
         self.may_go, self.has_stopped = threading.Semaphore(0), threading.Semaphore(0)
         self.crashes = self.is_over = self.loses_answer = self.renews = False
@@ -192,7 +194,7 @@ class Nodes(RuleBasedStateMachine):
     def make_call(self, node: Node) -> None:
         """Make a call as the engine does: at most once, noted as running before its effect."""
         with self.chat(node) as chat:
-            follow_server(chat)
+            follow_server(chat, None if node.looks else UNREAD)
             for repeats in [True] * REPEATS + [False]:
                 with repeatable(), writing(chat, timeout_s=0, repeats=repeats) as writer:
                     self.make_in(chat, writer, node)
@@ -226,10 +228,10 @@ class Nodes(RuleBasedStateMachine):
             node.renews = False
             writer.holder.renew()
 
-    @rule(node=st.sampled_from(NODES), call_id=st.sampled_from(CALLS))
-    def start(self, node: str, call_id: str) -> None:
+    @rule(node=st.sampled_from(NODES), call_id=st.sampled_from(CALLS), looks=st.booleans())
+    def start(self, node: str, call_id: str, looks: bool) -> None:
         if node not in self.working:
-            self.working[node] = Node(self, node, call_id)
+            self.working[node] = Node(self, node, call_id, looks=looks)
 
     @rule(node=st.sampled_from(NODES), steps=st.integers(1, 12))
     def go_on(self, node: str, steps: int) -> None:
@@ -291,7 +293,7 @@ class Nodes(RuleBasedStateMachine):
                 self.crash(node)
         for name in NODES:
             self.wait(10 * LEASE_S)
-            self.start(name, "call-1")
+            self.start(name, "call-1", looks=True)
             while name in self.working:
                 self.go_on(name, 1)
         self.no_call_runs_twice()

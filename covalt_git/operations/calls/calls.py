@@ -24,6 +24,7 @@ from covalt_git.models.calls import (
     ToolsetVersion,
     run_start,
 )
+from covalt_git.models.reported_refs import UNREAD
 from covalt_git.names import NEW_ID_PATTERN, REGISTRY_NAMESPACE
 from covalt_git.operations.calls.call_batch import BatchedCall, read_batch
 from covalt_git.operations.context import Context
@@ -203,7 +204,8 @@ def call_tool(context: Context, request: CallTool) -> CallAnswer:
 
     If the tool fails, the operation succeeds, and the answer's ``status`` is ``error``.
     """
-    chat = context.chat(request.chat_id)
+    # A worker decides on the newest state of the chat, so the copy of a server may be older.
+    chat = context.chat(request.chat_id, UNREAD if executor().is_queue else None)
     outcome = make_call(context, chat, as_request(request))
     context.update_index(chat)
     return in_schema_order(context.catalog, answer_of(chat, outcome))
@@ -239,12 +241,15 @@ def _make_call_here(
     context: Context, chat: ChatStore, request: CallRequest, entry: Found | None
 ) -> CallOutcome:
     name = request.tool_id.replace(".", ":", 1)
+    if executor().is_queue or not is_recorded(name):
+        context.project.chats.follow(chat)
     if name.partition(":")[0] == REGISTRY_NAMESPACE and entry is None:
         with suppress(CovaltError):  # the engine reports it, unless the call was made before
             entry = context.engine().find_checked(request)
     if name == RUN_SCRIPT or (entry is not None and entry.tool.tool_id == RUN_SCRIPT):
         from covalt_git.operations.calls import script_calls  # noqa: PLC0415 - few calls are scripts
 
+        context.project.chats.follow(chat)
         entry = entry or context.engine().check(request)
         # A script pauses and continues, and has calls of its own: none of that is one execution.
         if security.is_bound(entry.tools):

@@ -28,6 +28,7 @@ from covalt_git.operations.project_updates import root_of_call
 from covalt_git.project import Project
 from covalt_git.system.node_folder import commit_of
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT, is_recorded
+from covalt_git.workspaces.node_copy import reported
 from covalt_git.workspaces.registry import OneChat
 
 if TYPE_CHECKING:
@@ -62,6 +63,10 @@ def prepare_call(
     engine = context.engine()
     # Before the check, and in all chats: a call that was made does not run again, whatever is allowed now.
     repeated = engine.earlier_outcome(chat, request)
+    if repeated is not None and not chat.is_followed:
+        # It may have been pending, and have ended at another node.
+        context.project.chats.follow(chat)
+        repeated = engine.earlier_outcome(chat, request)
     if repeated is not None and not _repeats(context, repeated):
         return repeated
     entry = entry or engine.check(request)
@@ -78,6 +83,7 @@ def prepare_call(
         tag=tag_of(context, request.tool_id, entry.tool.tool_id),
         # Read-only calls run on copies, and a script takes the lock for each of its calls.
         is_serial=not (is_read_only(entry.tool) or entry.tool.tool_id == RUN_SCRIPT),
+        reported=reported(chat.store.path),
     )
 
 
@@ -164,12 +170,14 @@ def perform(
         return None if pages is None else pages.replace(_PLACE, execution_id)
 
     with Context.of(project, waiting=waiting, follower=follower, page=page) as context:
-        chat = context.chat(call.chat_id)
+        # The push of a call that runs decides whether these are the newest refs.
+        chat = context.chat(call.chat_id, None if call.decision else call.reported)
         try:
             outcome = _decide(context, call) if call.decision else _make(context, chat, call)
         finally:  # a refused call may have closed an approval
             context.update_index(chat)
-    return _end_of(outcome)
+        end = _end_of(outcome)
+        return end.model_copy(update={"reported": reported(chat.store.path)})
 
 
 def _make(context: Context, chat: ChatStore, call: QueuedCall) -> CallOutcome:
@@ -177,11 +185,30 @@ def _make(context: Context, chat: ChatStore, call: QueuedCall) -> CallOutcome:
     for number in range(1, MOST_REPEATS + 1):
         # The server has searched the other chats for an id that its client chose.
         request = CallRequest(call.tool_id, call.args, call.message_id, call_id, only_in_chat=True)
-        outcome = calls.make_call(context, chat, request)
+        outcome = _make_followed(context, chat, request)
         is_old = outcome.repeated and _was_interrupted(outcome)
         if not (is_old and _is_idempotent(context, call.tool_id)):
             return outcome
         call_id = repeated_id(call.call_id, number)
+    return outcome
+
+
+def _make_followed(context: Context, chat: ChatStore, request: CallRequest) -> CallOutcome:
+    """Make a call in a chat whose copy may be older than the git server, which was not asked.
+
+    The first push of the call finds that out, before the tool runs.  What ends the call before that may be wrong.
+    """
+    follow = context.project.chats.follow
+    try:
+        outcome = calls.make_call(context, chat, request)
+    except CovaltError:
+        if chat.is_followed:
+            raise
+        follow(chat)
+        return calls.make_call(context, chat, request)
+    if outcome.repeated and not chat.is_followed:
+        follow(chat)
+        return calls.make_call(context, chat, request)
     return outcome
 
 
