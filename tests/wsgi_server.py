@@ -25,10 +25,12 @@ class _Quiet(WSGIRequestHandler):
 
 
 @contextmanager
-def listening(app: WSGIApplication, *, tls: ssl.SSLContext | None = None) -> Iterator[int]:
-    """Serve an app until the block ends, and yield its port."""
+def listening(
+    app: WSGIApplication, *, tls: ssl.SSLContext | None = None, port: int = 0
+) -> Iterator[int]:
+    """Serve an app until the block ends, and yield its port, which is a free one by default."""
     server = make_server(
-        "127.0.0.1", 0, app, threaded=True, request_handler=_Quiet, ssl_context=tls
+        "127.0.0.1", port, app, threaded=True, request_handler=_Quiet, ssl_context=tls
     )
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

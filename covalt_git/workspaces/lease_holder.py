@@ -11,6 +11,7 @@ repeats its work.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from dataclasses import dataclass, field
@@ -73,6 +74,8 @@ class LeaseHolder:
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _is_lost: bool = field(default=False, init=False)
     _is_assumed: bool = field(default=False, init=False)
+    _held_until: float = field(default=0.0, init=False)
+    """The time at which the lease expires if it is not renewed, of the monotonic clock."""
 
     def take(
         self,
@@ -184,6 +187,8 @@ class LeaseHolder:
     def push(self, *, release: bool = False) -> None:
         """Push every ref that differs from the server's, and renew the lease, or ``release`` it.
 
+        The result of a call that has run is pushed until the lease expires, if the server does not answer.
+
         Raises:
             LeaseLostError: if another node has the lease; nothing was pushed.
             PushRefusedError: if the server refuses a ref for good.
@@ -196,8 +201,10 @@ class LeaseHolder:
             assert last is not None
             # A writer that has changed nothing leaves an assumed lease where it is.
             is_unchanged = not moves and last.head == self.chat.store.head()
+            ends_call = release and leases.RUNNING in self._agreed.refs
             if not (release and self._is_assumed and is_unchanged):
-                self._move_lease(last, moves, holder="" if release else self.node)
+                until = self._held_until if ends_call else 0.0
+                self._move_lease(last, moves, holder="" if release else self.node, until=until)
             if release:
                 self._ended.set()
 
@@ -223,8 +230,9 @@ class LeaseHolder:
         *,
         holder: str,
         store: GitStore | None = None,
+        until: float = 0.0,
     ) -> None:
-        """Push moves together with the lease, which is ``last`` on the server."""
+        """Push moves together with the lease, which is ``last`` on the server; repeat this ``until`` a time."""
         if self._is_lost:
             raise self._lost()
         store = store or self.chat.store
@@ -237,7 +245,9 @@ class LeaseHolder:
         )
         oid = write_stored(store, lease, lease.subject)
         every = {**moves, REF: Move(self._agreed.refs.get(REF), oid)}
-        self._push(store, every)
+        started = time.monotonic()
+        self._push(store, every, until)
+        self._held_until = started + self.lease_s
         refs = {ref: value for ref, value in self._agreed.refs.items() if ref not in every}
         refs |= {ref: move.new for ref, move in every.items() if move.new is not None}
         self._agreed = Agreed(refs=refs, lease=lease)
@@ -245,9 +255,10 @@ class LeaseHolder:
         self.chat.is_followed = True  # the server has compared the refs of the copy with its own
         node_copy.write_agreed(self.chat.store.path, self._agreed)
 
-    def _push(self, store: GitStore, moves: Mapping[str, Move]) -> None:
-        """Push, until it is known whether the server has accepted."""
-        for number in range(_PUSHES):
+    def _push(self, store: GitStore, moves: Mapping[str, Move], until: float = 0.0) -> None:
+        """Push, until it is known whether the server has accepted; also without an answer ``until`` a time."""
+        for number in itertools.count(1):
+            is_last = number >= _PUSHES and time.monotonic() >= until
             try:
                 self.repository.push(store, moves, known=self._agreed.refs.values())
             except (PushRefusedError, ServerError) as error:
@@ -256,9 +267,9 @@ class LeaseHolder:
                 try:
                     refs = self.repository.refs()
                 except ServerError:
-                    if number + 1 == _PUSHES:
+                    if is_last:
                         raise error from None
-                    self._ended.wait(_FIRST_POLL_S * 2**number)
+                    self._ended.wait(min(_FIRST_POLL_S * 2**number, _LAST_POLL_S))
                     continue
                 # An answer can be lost after the server has accepted.  The lease has a random id, so no other push made
                 # this one.
@@ -267,7 +278,7 @@ class LeaseHolder:
                 if refs.get(REF) != moves[REF].old:
                     self._is_lost = True
                     raise self._lost() from None
-                if number + 1 == _PUSHES or isinstance(error, PushRefusedError):
+                if is_last or isinstance(error, PushRefusedError):
                     raise
             else:
                 return

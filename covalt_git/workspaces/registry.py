@@ -31,7 +31,7 @@ from covalt_git.workspaces import commits
 from covalt_git.workspaces.chat import AboutChat, ChatStore, write_about
 from covalt_git.workspaces.lock import ChatGoneError, held
 from covalt_git.workspaces.storage import storage_of
-from covalt_git.workspaces.writing import finish_left, follow_server
+from covalt_git.workspaces.writing import finish_left, follow_server, push_left_later
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -267,8 +267,13 @@ class Chats:
         ids = self.ids() if self._shared is None else self.ids_in_folder()
         for chat_id in ids:
             # A chat may be damaged, or be deleted meanwhile.
-            with contextlib.suppress(CovaltError), self.open(chat_id):
-                pass
+            with contextlib.suppress(CovaltError):
+                try:
+                    self.open(chat_id).close()
+                except CovaltError:
+                    # The git server is away, and this may be the only node that has the result of a call.
+                    with ChatStore(chat_id, self.folder / chat_id, self.config) as chat:
+                        push_left_later(chat)
 
     def new(self, chat_id: str | None = None, *, title: str = "") -> ChatStore:
         """Create a chat and open it; its id is ``c1``, ``c2``, ... unless ``chat_id`` is passed.

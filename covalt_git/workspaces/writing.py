@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from functools import partial
 from typing import TYPE_CHECKING
 
 from covalt_git.errors import CovaltError
@@ -18,7 +19,7 @@ from covalt_git.names import LOCAL_USER
 from covalt_git.system import locked_folder
 from covalt_git.system.metrics import Counter
 from covalt_git.workspaces import branches, commits, running_call
-from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, read_stored
+from covalt_git.workspaces.chat import ABOUT, HEADS, AboutChat, ChatStore, read_stored
 from covalt_git.workspaces.lease import GONE, REF
 from covalt_git.workspaces.lock import (
     ChatBusyError,
@@ -33,10 +34,11 @@ from covalt_git.workspaces.writer import Writer
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from covalt_git.models.calls import Approval, PendingCall
+    from covalt_git.models.project_config import WorkspaceConfig
     from covalt_git.models.reported_refs import ReportedRefs
-    from covalt_git.workspaces.chat import ChatStore
 
 PATIENCE_S = 600.0
 """How long a user's command waits for other writers of the chat."""
@@ -120,7 +122,11 @@ def _leased(
     if repository is None:
         yield
         return
-    from covalt_git.git_store.server_repository import PushRefusedError  # noqa: PLC0415 - of few projects
+    from covalt_git.git_store.server_repository import (  # noqa: PLC0415 - of few projects
+        PushRefusedError,
+        ServerError,
+    )
+    from covalt_git.workspaces import later_pushes  # noqa: PLC0415
     from covalt_git.workspaces.lease_holder import LeaseHolder  # noqa: PLC0415
 
     holder = LeaseHolder(chat, repository, storage.node, storage.lease_s)
@@ -135,7 +141,14 @@ def _leased(
                 with contextlib.suppress(CovaltError, OSError):
                     holder.push(release=True)
                 raise
-            holder.push(release=True)
+            try:
+                holder.push(release=True)
+            except ServerError as error:
+                later_pushes.push_later(chat.folder, partial(_push_left, chat.folder, chat.config))
+                error.hint = (
+                    "its work is stored on this node, and is pushed when the git server answers"
+                )
+                raise
     except (LeaseLostError, PushRefusedError) as error:
         with contextlib.suppress(CovaltError, OSError):
             refused = isinstance(error, PushRefusedError)
@@ -144,6 +157,44 @@ def _leased(
             drops = repeated and not writer.has_edits
             holder.save_lost(Writer(chat, writer.by), refused=refused, drops=drops)
         raise
+
+
+def _push_left(folder: Path, config: WorkspaceConfig) -> None:
+    """Push the work that a copy has and the git server does not have, as a writer does; or make it lost work.
+
+    Raises:
+        ServerError: if the server cannot be reached.
+        ChatBusyError: if another process is writing.
+    """
+    from covalt_git.workspaces import node_copy  # noqa: PLC0415 - of few projects
+    from covalt_git.workspaces.lease_holder import push_lost  # noqa: PLC0415
+
+    with ChatStore(folder.name, folder, config) as chat:
+        try:
+            with writing(chat, timeout_s=0):
+                pass
+        except ChatBusyError:
+            # If another node has the chat, its refs have moved, and the work is lost work now.
+            repository, last = chat.storage.repository(chat.id), node_copy.agreed(chat.store.path)
+            if repository is None or last is None or node_copy.unpushed_refs(chat.store, last):
+                raise
+            push_lost(chat, repository)
+
+
+def has_unpushed(chat: ChatStore) -> bool:
+    """Return whether a copy has work that the git server does not have."""
+    from covalt_git.workspaces import node_copy  # noqa: PLC0415 - of few projects
+
+    last = node_copy.agreed(chat.store.path)
+    return last is not None and bool(node_copy.unpushed_refs(chat.store, last))
+
+
+def push_left_later(chat: ChatStore) -> None:
+    """Push what an earlier process has left, when the git server answers."""
+    from covalt_git.workspaces import later_pushes  # noqa: PLC0415 - of few projects
+
+    if has_unpushed(chat):
+        later_pushes.push_later(chat.folder, partial(_push_left, chat.folder, chat.config))
 
 
 def follow_server(chat: ChatStore, reported: ReportedRefs | None = None) -> None:

@@ -229,7 +229,7 @@ class Nodes(RuleBasedStateMachine):
             writer.holder.renew()
 
     @rule(node=st.sampled_from(NODES), call_id=st.sampled_from(CALLS), looks=st.booleans())
-    def start(self, node: str, call_id: str, looks: bool) -> None:
+    def start(self, node: str, call_id: str, *, looks: bool) -> None:
         if node not in self.working:
             self.working[node] = Node(self, node, call_id, looks=looks)
 

@@ -30,6 +30,7 @@ from covalt_git.system.node_folder import commit_of
 from covalt_git.toolsets.builtin_tools import RUN_SCRIPT, is_recorded
 from covalt_git.workspaces.node_copy import reported
 from covalt_git.workspaces.registry import OneChat
+from covalt_git.workspaces.writing import has_unpushed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,8 +207,12 @@ def _make_followed(context: Context, chat: ChatStore, request: CallRequest) -> C
             raise
         follow(chat)
         return calls.make_call(context, chat, request)
-    if outcome.repeated and not chat.is_followed:
+    if outcome.repeated and (not chat.is_followed or has_unpushed(chat)):
         follow(chat)
+        # The record of this node may be one that the server has not accepted.
+        if has_unpushed(chat):
+            with context.writing(chat):
+                pass
         return calls.make_call(context, chat, request)
     return outcome
 
