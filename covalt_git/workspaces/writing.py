@@ -166,18 +166,18 @@ def _push_left(folder: Path, config: WorkspaceConfig) -> None:
         ServerError: if the server cannot be reached.
         ChatBusyError: if another process is writing.
     """
-    from covalt_git.workspaces import node_copy  # noqa: PLC0415 - of few projects
-    from covalt_git.workspaces.lease_holder import push_lost  # noqa: PLC0415
+    from covalt_git.workspaces.lease_holder import push_lost  # noqa: PLC0415 - of few projects
 
     with ChatStore(folder.name, folder, config) as chat:
         try:
             with writing(chat, timeout_s=0):
                 pass
         except ChatBusyError:
-            # If another node has the chat, its refs have moved, and the work is lost work now.
-            repository, last = chat.storage.repository(chat.id), node_copy.agreed(chat.store.path)
-            if repository is None or last is None or node_copy.unpushed_refs(chat.store, last):
+            # If another node has written to the chat, the work is lost work now.
+            if has_unpushed(chat):
                 raise
+        repository = chat.storage.repository(chat.id)
+        if repository is not None:
             push_lost(chat, repository)
 
 
