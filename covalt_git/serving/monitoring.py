@@ -90,7 +90,7 @@ def monitoring(
         behind = project()
         answer: dict[str, object] = {
             "ready": not problems,
-            "not_ready": problems if has_token else [*problems],
+            "not_ready": problems if has_token else dict.fromkeys(problems),
         }
         if behind is not None:
             answer["project"] = behind if has_token else "behind"

@@ -52,7 +52,7 @@ def bearer(token: str) -> dict[str, str]:
 
 def test_a_load_balancer_learns_without_a_token_that_a_server_is_ready(server: Client) -> None:
     assert server.get("/healthz") == (200, {"alive": True})
-    assert server.get("/readyz") == (200, {"ready": True, "not_ready": []})
+    assert server.get("/readyz") == (200, {"ready": True, "not_ready": {}})
     # By its IP address: a load balancer does not know the names of the server.
     assert server.get("/readyz", {"Host": "10.1.2.3"})[0] == 200
 
@@ -86,7 +86,7 @@ def test_what_is_not_ready_is_named_and_its_reason_needs_a_token() -> None:
     watched = router(monitoring(readiness, token=TOKEN), {})
     with running_app(lambda _: watched) as running:
         app = Client(running.port)
-        assert app.get("/readyz") == (503, {"ready": False, "not_ready": ["queue"]})
+        assert app.get("/readyz") == (503, {"ready": False, "not_ready": {"queue": None}})
         status, body = app.get("/readyz", bearer(TOKEN))
         assert (status, json.dumps(body["not_ready"])) == (
             503,
