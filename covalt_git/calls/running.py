@@ -49,8 +49,8 @@ class Cancel(threading.Event):
 
     @property
     def is_stop(self) -> bool:
-        """Whether the call is cancelled because the server stops."""
-        return self.is_set() and self.why == STOPPED
+        """Whether the call is cancelled because the server or the worker stops."""
+        return self.is_set() and self.why in {STOPPED, WORKER_STOPPED}
 
     def set_as(self, why: str) -> None:
         """Cancel for a reason other than the user's request, unless it is cancelled."""
@@ -62,6 +62,9 @@ class Cancel(threading.Event):
 
 STOPPED = "the server was stopped"
 """Why a call is cancelled when the server stops."""
+
+WORKER_STOPPED = "the worker was stopped"
+"""Why a call is cancelled when its worker stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class RunningCalls:
     def __init__(self) -> None:
         self._calls: list[_Running] = []  # append and remove are atomic
         self._ended = threading.Condition()
-        self._stopped = False
+        self._stopped = ""
 
     @contextmanager
     def track(self, call_id: str, cancel: Cancel, *, chat_id: str, tool_id: str) -> Iterator[None]:
@@ -102,7 +105,7 @@ class RunningCalls:
         self._calls.append(call)
         # After the append: a call that comes while the server stops is either cancelled with the others or here.
         if self._stopped:
-            cancel.set_as(STOPPED)
+            cancel.set_as(self._stopped)
         try:
             yield
         finally:
@@ -145,22 +148,22 @@ class RunningCalls:
                 call.cancel.set_as("its client made another call before it answered")
 
     @contextmanager
-    def served(self) -> Iterator[None]:
+    def served(self, why: str = STOPPED) -> Iterator[None]:
         """Serve clients while the block runs; then :meth:`stop`."""
-        self._stopped = False
+        self._stopped = ""
         try:
             yield
         finally:
-            self.stop()
+            self.stop(why=why)
 
-    def stop(self, within_s: float | None = None) -> None:
+    def stop(self, within_s: float | None = None, why: str = STOPPED) -> None:
         """Cancel all calls because the server stops, and wait until each is recorded, at most ``within_s`` seconds.
 
         A call that begins later, as one whose request waited for a thread, is cancelled before its tool runs.
         """
-        self._stopped = True
+        self._stopped = why
         for call in [*self._calls]:
-            call.cancel.set_as(STOPPED)
+            call.cancel.set_as(why)
         with self._ended:
             self._ended.wait_for(lambda: not self._calls, within_s)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import signal
 import socket
 import threading
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from covalt_git.broker.call_queue import QueueWorker
 from covalt_git.broker.connection import BrokerError
 from covalt_git.broker.open_calls import CONTROL, MOST_TAKES, WAITS
-from covalt_git.calls.running import RUNNING, STOPPED, Cancel
+from covalt_git.calls.running import RUNNING, WORKER_STOPPED, Cancel
 from covalt_git.calls.worker_follower import WorkerFollower
 from covalt_git.catalog.current_config import current_config
 from covalt_git.errors import CovaltError, InternalError, UnknownNameError
@@ -32,6 +33,7 @@ from covalt_git.serving.router import router
 from covalt_git.serving.uvicorn_server import Server
 from covalt_git.system.metrics import Histogram
 from covalt_git.system.node_folder import node_of
+from covalt_git.trust import NotTrustedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -122,7 +124,7 @@ class Worker:
             open_calls.broker.subscribed({CONTROL: self._control}, on_connect=self._cancel_missed),
             self._queue.maintained(self._report),
             self._stopped_by_signals(),
-            RUNNING.served(),
+            RUNNING.served(WORKER_STOPPED),
         ):
             received.run()
         with suppress(BrokerError):
@@ -232,7 +234,7 @@ class Worker:
 
     def _cancel_all(self) -> None:
         for _, cancel in [*self._running.values()]:
-            cancel.set_as(STOPPED)
+            cancel.set_as(WORKER_STOPPED)
 
     def _make(self, call: QueuedCall) -> None:
         """Make a call of the queue, and report its end."""
@@ -273,6 +275,15 @@ class Worker:
             newest = self._queue.open_calls.newest_refs(call.chat_id, call.reported)
             call = call.model_copy(update={"reported": newest})
             return perform(self._node, call, follower.follower, follower.waits)
+        except NotTrustedError as error:
+            # Each node trusts for itself, and the client does not know which worker had the call.
+            error.message = (
+                f"the worker on {socket.gethostname()} refuses the call: {error.message}"
+            )
+            error.hint = (
+                f"on {socket.gethostname()}: covalt-git -C {shlex.quote(str(self._node))} trust"
+            )
+            return refused(error)
         except CovaltError as error:
             return refused(error)
         except Exception:  # noqa: BLE001 - the worker makes the next call

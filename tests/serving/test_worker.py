@@ -423,7 +423,7 @@ def test_a_stopped_worker_ends_its_calls_and_cancels_them_after_the_time_for_tha
     call = Background(lambda follower: own.call("slow:hold", follower, args={"text": "x"}))
     call.until(Progress)
     assert hasty.stop()[0] == 0
-    assert call.end().error == "cancelled: the server was stopped"
+    assert call.end().error == "cancelled: the worker was stopped"
 
 
 @pytest.mark.stress
