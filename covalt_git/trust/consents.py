@@ -20,7 +20,7 @@ from covalt_git.system.node_folder import node_of
 from covalt_git.system.private_files import read_private, user_folder
 from covalt_git.system.remove_tree import remove_tree
 from covalt_git.trust.consent import Consent, UnreadableConsentError
-from covalt_git.trust.history import is_all_own
+from covalt_git.trust.history import has_remote, is_all_own
 from covalt_git.trust.own_data import (
     FOLDER_ID,
     adopt,
@@ -54,14 +54,21 @@ class NotTrustedError(CovaltError):
     code = "not_trusted"
     http_status = 403
 
-    def __init__(self, permissions: Iterable[Permission]) -> None:
+    def __init__(self, permissions: Iterable[Permission], root: Path | None = None) -> None:
         texts = [permission.text for permission in permissions]
         summary = "; ".join(texts[:_SHOWN])
         more = f"; and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
         super().__init__(
-            f"the project asks for permissions that are {NOT_TRUSTED}: {summary}{more}",
+            f"the project asks for permissions that are {NOT_TRUSTED}: {summary}{more}{_why(root)}",
             hint="covalt-git trust",
         )
+
+
+def _why(root: Path | None) -> str:
+    """Return why the project at ``root`` is not trusted any more, as the end of a sentence; empty if this is not known."""
+    if root is None or not Consents.of(root).was_own:
+        return ""
+    return "; its files are not trusted as your own any more, because its git repository has a remote, whose commits may be of others"
 
 
 class TrustedFact(NamedTuple):
@@ -180,7 +187,7 @@ class Consents(NamedTuple):
         """
         lacking = self.lacking(permissions)
         if lacking:
-            raise NotTrustedError(lacking)
+            raise NotTrustedError(lacking, self.root)
 
     def trust(self, permissions: Iterable[Permission], reason: str | None = None) -> None:
         """Trust permissions on this machine, in addition to what the user has trusted.
@@ -290,6 +297,14 @@ class Consents(NamedTuple):
         except UnreadableConsentError:
             if strict:
                 raise
+            return False
+
+    @property
+    def was_own(self) -> bool:
+        """Whether the files of the project counted as the user's own until its git repository got a remote."""
+        try:
+            return not self.is_fetched and self._origin().exists and has_remote(self.root)
+        except UnreadableConsentError:
             return False
 
     def _origin(self) -> Consent:

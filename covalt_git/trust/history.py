@@ -113,6 +113,14 @@ def _has_own_commits_only(git: Path) -> bool:
         return False
 
 
+def has_remote(root: Path) -> bool:
+    """Return whether the git repository of a folder declares a remote."""
+    try:
+        return _may_have_remotes(root / GIT / "config")
+    except (OSError, ValueError):
+        return False
+
+
 def _may_have_remotes(config: Path) -> bool:
     """Return whether a file of settings declares a remote, or includes a file that may declare one."""
     text = _content(config).lower() if config.exists() else b""

@@ -84,7 +84,7 @@ class ServerStorage:
         """
         config = self.settings.config
         if not self.settings.is_trusted:
-            raise NotTrustedError([git_storage(config)])
+            raise NotTrustedError([git_storage(config)], self.settings.root)
         return ServerRepository(config.url_of(chat_id), config.username, self._password)
 
     def chat_ids(self, *, most_age_s: float = 0.0) -> set[str]:
