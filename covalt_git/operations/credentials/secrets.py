@@ -13,10 +13,12 @@ from covalt_git.credentials.values import SHORTEST, SecretStore
 from covalt_git.errors import CovaltError, StaleError, UnknownNameError
 from covalt_git.grants.plans import requested_grants
 from covalt_git.grants.status import acting_grants
+from covalt_git.manifests.followed_project import source_of
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.sources.server_definition import references_of
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import TRUSTING, EmptyRequest, Request, Result, operation
+from covalt_git.system.node_folder import node_of
 from covalt_git.system.private_files import is_open_to_others
 from covalt_git.templating.references import AUTH
 from covalt_git.toolsets.toolset import read_toolset
@@ -121,7 +123,7 @@ def list_secrets(context: Context, _: EmptyRequest) -> SecretList:
 def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     """Look up a secret as a call does, and return its source and its length."""
     project, name = context.project, request.name
-    names = {row.name for row in _requested(project, None)}
+    names = {row.name for row in _requested(project, None)} | _of_servers(project)
     # Without this, the secret_command would run for any name, also for a misspelt one.
     if name not in names:
         raise UnknownNameError("secret", name, names, list_with="covalt-git secret list")
@@ -135,12 +137,19 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     return SecretChecked(name=name, source=source, characters=len(value), masked=masked)
 
 
+def _of_servers(project: Project) -> set[str]:
+    """Return the names of the passwords of git servers: of the chats, and of the project's repository."""
+    source = source_of(node_of(project.root))
+    names = (project.config.storage.password_name, source and source.password_name)
+    return {name for name in names if name}
+
+
 @operation(changes=True, admin="set secrets", local=True)
 def set_secret(context: Context, request: SetSecret) -> SecretSet:
     """Store the value of a granted secret in ``secrets.env`` of the user of this machine, which only they may read.
 
     Raises:
-        UnknownNameError: if no toolset declares the secret.
+        UnknownNameError: if no toolset declares the secret, and it is no password of a git server in ``covalt.yaml``.
         CovaltError: ``grant_needed``, if no toolset has a grant for it; ``invalid_value``.
         SecretsFileError: if the file cannot be used.
     """
@@ -150,10 +159,14 @@ def set_secret(context: Context, request: SetSecret) -> SecretSet:
         for row in _requested(context.project, None)
         if request.toolset_id in {None, row.toolset_id}
     ]
-    names = {row.name for row in rows}
+    of_servers = _of_servers(context.project) if request.toolset_id is None else set()
+    names = {row.name for row in rows} | of_servers
     if name not in names:
         raise UnknownNameError("secret", name, names, list_with="covalt-git secret list")
-    if not any(row.granted and row.trusted for row in rows if row.name == name):
+    # The user trusts a git server itself, so its password needs no grant.
+    if name not in of_servers and not any(
+        row.granted and row.trusted for row in rows if row.name == name
+    ):
         toolset_id = next(row.toolset_id for row in rows if row.name == name)
         raise CovaltError(
             f"the secret {name} is not granted",

@@ -12,6 +12,8 @@ from covalt_git.names import suggest_id
 from covalt_git.operations.context import Context
 from covalt_git.operations.grants import Reason
 from covalt_git.operations.registry import EmptyRequest, Request, Result, operation
+from covalt_git.project import Project
+from covalt_git.system.node_folder import commit_of
 from covalt_git.workspaces.server_notes import notes_of
 
 _MOST_OF_ROLE = 50
@@ -66,6 +68,13 @@ class TokenList(Result):
     tokens: tuple[TokenRow, ...]
 
 
+def _place(project: Project) -> str:
+    """Return where the roles of a project are defined."""
+    if commit_of(project.root) is None:
+        return "covalt.yaml"
+    return "covalt.yaml of the project's repository, in a clone, and push it"
+
+
 def _tokens(context: Context) -> AgentTokens:
     project = context.project
     return AgentTokens(project.root, lambda: notes_of(project.config.workspace, NOTES))
@@ -87,7 +96,7 @@ def create_token(context: Context, request: CreateToken) -> TokenCreated:
     if not project.config.roles:
         raise CovaltError(
             "covalt.yaml defines no role for agents",
-            hint="add this to covalt.yaml, with the tools that the agent may call; owner is your role:"
+            hint=f"add this to {_place(project)}, with the tools that the agent may call; owner is your role:"
             ' {roles: {owner: {admin: true}, agent: {allow: ["demo.*"]}}, default_role: owner}',
         )
     if role not in project.config.roles:
