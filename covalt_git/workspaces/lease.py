@@ -76,6 +76,10 @@ class Lease(StrictModel):
         """Whether no node holds it."""
         return not self.node
 
+    def was_left_by(self, node: str) -> bool:
+        """Return whether it is free, and a node moved it last."""
+        return self.is_free and self.last == node
+
     def moved(self, *, node: str, by: str, head: str, now: datetime, lease_s: float) -> Lease:
         """Return the next lease, of a ``node``, which ``by`` moves; it is free if ``node`` is empty."""
         return Lease(

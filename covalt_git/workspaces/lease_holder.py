@@ -4,8 +4,8 @@ An operation is acknowledged only after the server has accepted its push.  A pus
 together, or nothing.  If the server refuses it because another node has the lease, the work of this node becomes a lost branch.
 
 A caller that can repeat its work (``repeats``) needs no push that only takes the lease, if the lease is free as this node knows
-it: the lease is *assumed*, and the first push takes it.  If another node was faster, nothing was pushed, and the caller
-repeats its work.
+it, and this node wrote last or makes a call of the queue: the lease is *assumed*, and the first push takes it.  If another
+node was faster, nothing was pushed, and the caller repeats its work.
 """
 
 from __future__ import annotations
@@ -143,11 +143,16 @@ class LeaseHolder:
         return followed is not None and self._agreed.refs.get(REF) == followed and self._assume()
 
     def _assume(self) -> bool:
-        """Assume the lease, if it is free, and this node has no unpushed work; return whether it did."""
+        """Assume the lease, if it is free, and this node has no unpushed work; return whether it did.
+
+        Any node could, as the push decides.  But user's edits in the folder would become lost work more often, so one that did
+        not write last takes the lease first, except for a call of the queue, whose server has no request for that.
+        """
         lease = self._agreed.lease
         self._is_assumed = (
             lease is not None
             and lease.is_free
+            and (lease.was_left_by(self.node) or not self.chat.is_followed)
             # What a killed process left is not repeated by anyone, so it must be pushed, or become lost work.
             and not node_copy.unpushed_refs(self.chat.store, self._agreed)
             and running_call.read(self.chat.store.path) is None

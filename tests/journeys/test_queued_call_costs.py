@@ -108,8 +108,8 @@ def test_a_worker_whose_copy_is_older_notices_before_the_tool_runs(team: Team) -
     Operations(team.other)("call_tool", chat_id=team.chat_id, tool_id=WRITE, args=args)
     team.requests.clear()
     assert team.make(call).status == "success"
-    # The refused push, the refs and what the other node wrote, and then the call.
-    assert team.requests == [PUSH, READ, READ, FETCH, PUSH, PUSH, FETCH]
+    # The refused push, the refs and what the other node wrote, and then the call, which takes the lease first.
+    assert team.requests == [PUSH, READ, READ, FETCH, READ, PUSH, PUSH, PUSH, FETCH]
     files = Operations(team.other)("get_workspace_files", chat_id=team.chat_id)["files"]
     assert [file["path"] for file in files] == ["a.txt", "b.txt"]
     assert Operations(team.worker)("get_chat", chat_id=team.chat_id)["status"]["lost"] == []

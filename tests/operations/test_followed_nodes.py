@@ -7,10 +7,10 @@ import pytest
 
 from covalt_git.project import Project
 from covalt_git.system.node_folder import checkout
-from covalt_git.trust import Consents, NotTrustedError
-from covalt_git.workspaces.server_storage import ServerStorage
+from covalt_git.trust import Consents, NotTrustedError, git_storage
 from tests.api_client import configure, make_project
 from tests.operations_client import Operations
+from tests.trusting import use_config
 
 STORAGE = """\
 storage:
@@ -41,21 +41,17 @@ def test_the_password_of_a_git_server_can_be_set(
 def test_a_remote_is_named_as_the_reason_why_a_project_is_not_trusted_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    use_config(monkeypatch, tmp_path / "no-trust", trusts=False)
     root = make_project(tmp_path / "a")
     if not (root / ".git").exists():
         subprocess.run(["git", "init", "-q", root], check=True)
     Consents.of(root).trust_new_project()
     configure(root, STORAGE)
-    storage = Project.open(root).config.workspace.git_storage
-    assert storage is not None
-    assert storage.is_trusted
+    assert not Consents.of(root).lacking([git_storage(Project.open(root).config.storage)])
     remote = ["remote", "add", "origin", "https://example.com/p.git"]
     subprocess.run(["git", "-C", root, *remote], check=True)
-    storage = Project.open(root).config.workspace.git_storage
-    assert storage is not None
     with pytest.raises(NotTrustedError, match="its git repository has a remote"):
-        ServerStorage(storage).repository("c1")
+        Consents.of(root).check([git_storage(Project.open(root).config.storage)])
 
 
 def test_a_node_without_roles_says_where_they_are_added(tmp_path: Path) -> None:

@@ -121,10 +121,8 @@ def _judge(proof: Proof, folder: Path, store: Path, first: str) -> None:
                 span = new if not old.strip("0") else f"{old}..{new}"
                 writers = git(store, "log", "--format=%an", span).split()
                 commits += len(writers)
-                # A lease that a node left is taken by the push of its next write.
-                stale += sum(
-                    writer != before.node and not before.was_left_by(writer) for writer in writers
-                )
+                # A free lease is taken by the push of the next write.
+                stale += sum(before.node not in {"", writer} for writer in writers)
         at = moves[REF][1]
     proof.check(not pushes, f"{len(pushes)} pushes do not continue the one before them")
     proof.check(at == git(store, "rev-parse", REF).strip(), "the lease was moved by no push")
