@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store import git_http
 from covalt_git.git_store.checking import why_bad_commit, why_bad_tree
-from covalt_git.git_store.git_http import FLUSH, MOST_BYTES, GitHttp, Offer, UnsuitedError
+from covalt_git.git_store.git_http import FLUSH, MOST_BYTES, GitHttp, OfferedRefs, UnsuitedError
 from covalt_git.git_store.graph import peeled
 from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine
 from covalt_git.git_store.objects import FOLDER, SUBMODULE, BrokenStoreError
@@ -46,7 +46,7 @@ _UNUSUAL = (b".git", b"git~")
 """Starts of names in trees that stock git checks further, in lower case."""
 
 
-def refs(repository: GitHttp) -> Offer:
+def refs(repository: GitHttp) -> OfferedRefs:
     """Return the refs of a repository.
 
     Raises:

@@ -62,7 +62,7 @@ class UnsuitedError(Exception):
     """Stock git has to make this request; the server has not processed it."""
 
 
-class Place(NamedTuple):
+class ServerPlace(NamedTuple):
     """Where connections go: a server, directly or through a proxy ``host:port``."""
 
     scheme: str
@@ -74,7 +74,7 @@ class Place(NamedTuple):
 class _Connections:
     """Idle connections to one place, the last used one last, each with the time of its last use; thread-safe."""
 
-    place: Place
+    place: ServerPlace
     idle: list[tuple[float, http.client.HTTPConnection]] = field(default_factory=list)
 
     def take(self) -> http.client.HTTPConnection:
@@ -101,7 +101,7 @@ class _Connections:
             self.idle.pop(0)[1].close()
 
 
-_CONNECTIONS: dict[Place, _Connections] = {}
+_CONNECTIONS: dict[ServerPlace, _Connections] = {}
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:
@@ -113,7 +113,7 @@ def _is_closed(connection: http.client.HTTPConnection) -> bool:
     return bool(poll.poll(0))
 
 
-def place_of(url: str, settings: Mapping[str, str]) -> Place:
+def place_of(url: str, settings: Mapping[str, str]) -> ServerPlace:
     """Return where the connections of a repository go, with git's ``settings`` by their lower-case names.
 
     Raises:
@@ -132,7 +132,7 @@ def place_of(url: str, settings: Mapping[str, str]) -> Place:
     is_usual = proxied.scheme == "http" and proxied.port and proxied.username is None
     if proxied.geturl() and not is_usual:
         raise UnsuitedError
-    return Place(parts.scheme, parts.netloc, proxied.netloc)
+    return ServerPlace(parts.scheme, parts.netloc, proxied.netloc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class GitHttp:
     """Requests to one repository; ``headers`` are sent with each of them."""
 
     url: str
-    place: Place
+    place: ServerPlace
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def get(self, service: str) -> bytes:
@@ -237,7 +237,7 @@ def packets(content: bytes) -> Iterator[bytes | None]:
         at += size
 
 
-class Offer(NamedTuple):
+class OfferedRefs(NamedTuple):
     """The first answer of a service: its refs with their object ids, and its capabilities."""
 
     refs: dict[str, str]
@@ -258,7 +258,7 @@ class Offer(NamedTuple):
         return next((name.removeprefix(start) for name in names), "sha1")
 
 
-def read_offer(content: bytes) -> Offer:
+def read_offer(content: bytes) -> OfferedRefs:
     """Return the first answer of a service, in version 0 of the protocol.
 
     Raises:
@@ -275,7 +275,7 @@ def read_offer(content: bytes) -> Offer:
         oid, _, ref = text.partition(" ")
         if ref.startswith("refs/") and not ref.endswith("^{}"):
             refs[ref] = oid
-    return Offer(refs, capabilities)
+    return OfferedRefs(refs, capabilities)
 
 
 def read_pack(content: bytes) -> list[bytes]:

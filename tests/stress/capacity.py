@@ -4,9 +4,10 @@
   with 1 of them.
 - *queue and push*: what a call of a project with a queue and a git server takes longer than the same call of a server
   without both, compared with an echo task of Celery (with its result in the same Redis) and a plain ``git push`` of one
-  commit to the same git server.  A call needs two pushes, because its start is pushed before the tool runs, and five
-  requests that read: the server opens the chat, lists the chats for the idempotency key, and reads and fetches the outcome;
-  the worker opens the chat.
+  commit to the same git server.  A call needs two pushes, because its start is pushed before the tool runs, and a fetch of
+  its outcome by the server.  The list of chats is read every two seconds, for idempotency keys.
+- *requests and processor time*: the HTTP requests to the git server of a call, and the processor time of the processes of the
+  server, the worker and the git server.
 - *load balancer*: a call through nginx with ``deploy/proxy/nginx.conf``, compared with one that is sent to the server.
 
 Both sides of a comparison take turns, so that a busy machine is busy for both; figures are medians.
@@ -15,19 +16,20 @@ Both sides of a comparison take turns, so that a busy machine is busy for both; 
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.names import new_id
 from covalt_git.trust import trust_folder
 from tests.api_client import make_project
-from tests.nginx_git_server import GitServer, deployed, free_port, is_installed
+from tests.nginx_git_server import DEPLOY, GitServer, deployed, free_port, is_installed
 from tests.redis_server import RedisServer
 from tests.stress.cluster_parts import (
     Client,
@@ -75,7 +77,8 @@ def prove(proof: Proof, count: int, _seed: int) -> None:
         trust_folder(Path("/"))
         repositories = folder / "server"
         repositories.mkdir()
-        render = deployed(repositories, folder / "nginx")
+        costs = _Costs(folder)
+        render = costs.logged(deployed(repositories, folder / "nginx"))
         server = GitServer(repositories, folder / "nginx", render=render)
         server.start()
         stack.callback(server.end)
@@ -91,15 +94,22 @@ def prove(proof: Proof, count: int, _seed: int) -> None:
             marks=marks.host,
             links=Links(),
         )
-        measured = _Measured(proof, folder, nodes, f"http://{marks.host}", stack)
+        measured = _Measured(proof, folder, nodes, f"http://{marks.host}", stack, costs)
         measured.queue_and_push(count, redis.url, server.url, repositories)
         measured.workers(count)
 
 
 class _Measured:
     def __init__(
-        self, proof: Proof, folder: Path, nodes: list[Node], marks: str, stack: ExitStack
+        self,
+        proof: Proof,
+        folder: Path,
+        nodes: list[Node],
+        marks: str,
+        stack: ExitStack,
+        costs: _Costs,
     ) -> None:
+        self._costs = costs
         self._proof = proof
         self._folder = folder
         self._nodes = nodes
@@ -120,6 +130,7 @@ class _Measured:
         log = self._folder / f"{what}-{node.root.name}.log"
         program = Program(["-C", str(node.root), what, *options], node.env, log)
         program.start()
+        self._costs.processes.append(program.process.pid)
         self._stack.callback(program.kill)
         wait_until_listening(port)
         return port
@@ -157,6 +168,12 @@ class _Measured:
             "echo": self._echo(redis),
             "push": self._push(url, repositories),
         }
+        for _ in range(5):  # the copies and the sandbox are there
+            self._call(self._client, "c0")
+        self._costs.begin()
+        for _ in range(count):
+            self._call(self._client, "c0")
+        self._costs.note(self._proof, count)
         medians = _medians(sides, count)
         added, plain = medians["call"] - medians["alone"], medians["echo"] + medians["push"]
         note = self._proof.note
@@ -253,6 +270,66 @@ class _Measured:
         if failed:
             raise failed[0]
         return each * len(chats) / (time.monotonic() - began)
+
+
+class _Costs:
+    """HTTP requests to the git server, and processor time: of processes that were started, and of the CGI programs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.processes: list[int] = []
+        self._script = folder / "timed.sh"
+        self._access, self._times = folder / "access.log", folder / "times.log"
+        self._begun = (0, 0.0, 0.0)
+
+    def logged(self, render: Callable[[int], str]) -> Callable[[int], str]:
+        """Return a function that renders a configuration of nginx which logs requests, and the time of their programs."""
+        script = str(DEPLOY / "git-server" / "create-and-serve.sh")
+        self._times.touch()
+        self._times.chmod(0o666)
+        self._script.write_text(f"#!/bin/bash\n{script}\ntimes >> {self._times}\n")
+        self._script.chmod(0o755)
+
+        def rendered(port: int) -> str:
+            text = render(port).replace("access_log off;", f"access_log {self._access};")
+            return text.replace(script, str(self._script))
+
+        return rendered
+
+    def _now(self) -> tuple[int, float, float]:
+        requests = len(self._access.read_text().splitlines())
+        # The second line of `times` is that of the programs that the shell has started.
+        lines = self._times.read_text().splitlines()[1::2]
+        texts = [text for line in lines for text in re.findall(r"(\d+)m([\d.]+)s", line)]
+        programs = sum(60 * float(minutes) + float(seconds) for minutes, seconds in texts)
+        return requests, sum(map(_processor_s, self.processes)), programs
+
+    def begin(self) -> None:
+        """Begin to count."""
+        self._begun = self._now()
+
+    def note(self, proof: Proof, count: int) -> None:
+        """Note what a call has cost since the beginning."""
+        requests, own_s, git_s = (
+            (now - begun) / count for now, begun in zip(self._now(), self._begun, strict=True)
+        )
+        proof.note("requests of a call to the git server", f"{requests:.1f}")
+        proof.note("processor time of a call, server and worker, in ms", round(own_s * 1000))
+        proof.note("processor time of a call, git server, in ms", round(git_s * 1000))
+
+
+def _processor_s(root: int) -> float:
+    """Return the processor time of a process, the processes that it has started, and those of them that have ended."""
+    parents, times = dict[int, int](), dict[int, int]()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            parents[int(path.parent.name)] = int(fields[1])
+            times[int(path.parent.name)] = sum(map(int, fields[11:15]))
+    family, waiting = set[int](), [root]
+    for pid in waiting:  # it grows until no process has another one
+        family.add(pid)
+        waiting += [child for child, parent in parents.items() if parent == pid]
+    return sum(times.get(pid, 0) for pid in family) / os.sysconf("SC_CLK_TCK")
 
 
 def _medians(sides: dict[str, Callable[[], object]], count: int) -> dict[str, float]:
