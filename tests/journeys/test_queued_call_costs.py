@@ -69,15 +69,15 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
         requests.append(environ["PATH_INFO"].rpartition("/")[2])
         return backend(environ, start)
 
-    roots = [tmp_path / name for name in ("server", "worker", "other")]
-    first = make_project(roots[0])
+    first, worker, other = (tmp_path / name for name in ("server", "worker", "other"))
+    make_project(first)
     with listening(counted) as port:
         url = f"http://127.0.0.1:{port}/{{chat_id}}.git"
         configure(first, f"storage: {{type: git, url: '{url}', create: {[*create]}}}")
-        for root in roots[1:]:
+        for root in (worker, other):
             shutil.copytree(first, root, ignore=shutil.ignore_patterns("data"))
         Operations(first)("migrate_storage", to="git")
-        yield Team(*roots, requests, [])
+        yield Team(first, worker, other, requests, [])
 
 
 @pytest.fixture
