@@ -36,6 +36,7 @@ from covalt_git.gateway import (
     subscriptions,
     tool_listing,
 )
+from covalt_git.gateway.call_access import OpenCall
 from covalt_git.gateway.client_calls import Calls
 from covalt_git.gateway.client_chats import Client
 from covalt_git.gateway.large_results import Delivery
@@ -43,7 +44,14 @@ from covalt_git.gateway.mcp_apps import EXTENSION
 from covalt_git.gateway.meta_tools import Mode
 from covalt_git.gateway.plain_json import ANSWER
 from covalt_git.gateway.prompts import MissingArgumentError, NoSuchPromptError, complete
-from covalt_git.gateway.protocol import ACCESS, CHECKED, has_structured_content, is_modern
+from covalt_git.gateway.protocol import (
+    CHECKED,
+    DENIED,
+    NO_TOKEN,
+    OPEN_CALLS,
+    has_structured_content,
+    is_modern,
+)
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.handlers import NoSuchResourceError
 from covalt_git.gateway.results import SHOWN
@@ -102,8 +110,6 @@ _SENDER = "covalt_git.sender"
 _PROXY_HEADERS = ("via", "forwarded", "x-forwarded-for")
 """Headers of a request that a proxy sent, which may send requests of several clients through one connection."""
 
-# The codes of Starfly's tool calls over JSON-RPC, which has none for them.
-_NO_TOKEN, _DENIED = -32001, -32002
 _UNAUTHORIZED = 401
 
 CHAT = results.CHAT
@@ -227,7 +233,9 @@ class RequestHandlers:
             delivery,
             _chat_named(ctx),
             # What the call sends leaves only while its client may call the tool.
-            lambda tool_id: _access_checks(ctx).append(partial(gateway.check_access, tool_id)),
+            lambda tool_id: _open_calls(ctx).append(
+                OpenCall(ctx.request_id, partial(gateway.check_access, tool_id))
+            ),
         )
 
         def work(follower: Follower, begin: Begin) -> types.CallToolResult | TaskPlace:
@@ -248,7 +256,7 @@ class RequestHandlers:
             data = {"error": error.code}
             raise MCPError(types.METHOD_NOT_FOUND, message, data) from None
         except TokenRefusedError as error:
-            code = _NO_TOKEN if error.http_status == _UNAUTHORIZED else _DENIED
+            code = NO_TOKEN if error.http_status == _UNAUTHORIZED else DENIED
             raise MCPError(code, error.message, agent_hints.error_facts(error)) from None
         except TaskNeededError:
             check_support(ctx)
@@ -550,9 +558,9 @@ def _answer(ctx: ServerRequestContext[None]) -> HeldAnswer | None:
     return None if ctx.request is None else ctx.request.scope.get(ANSWER)
 
 
-def _access_checks(ctx: ServerRequestContext[None]) -> list[Callable[[], None]]:
-    """Return the list for checks of a request over HTTP; any other list if it came over stdio."""
-    return [] if ctx.request is None else ctx.request.scope.get(ACCESS, [])
+def _open_calls(ctx: ServerRequestContext[None]) -> list[OpenCall]:
+    """Return the list for the calls of a request over HTTP; any other list if it came over stdio."""
+    return [] if ctx.request is None else ctx.request.scope.get(OPEN_CALLS, [])
 
 
 def _sender(ctx: ServerRequestContext[None]) -> Sender:

@@ -15,8 +15,11 @@ CHECKED = "covalt_git.checked"
 RECHECK = "covalt_git.recheck"
 """Key of an ASGI scope with an async function that checks the token of the request once more, and returns it."""
 
-ACCESS = "covalt_git.access"
-"""Key of an ASGI scope with a list of functions, which raise an error if the principal may not make the request's calls any more."""
+OPEN_CALLS = "covalt_git.open_calls"
+"""Key of an ASGI scope with a list of the :class:`.OpenCall` of the request."""
+
+# The codes of Starfly's tool calls over JSON-RPC, which has none for them.
+NO_TOKEN, DENIED = -32001, -32002
 
 
 def is_modern(ctx: ServerRequestContext[Any, Any]) -> bool:

@@ -11,10 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from covalt_git.access.grants import GrantNeededError
 from covalt_git.access.security import TokenRefusedError
-from covalt_git.access.visibility import HiddenTargetError
-from covalt_git.calls import tool_grants
 from covalt_git.calls.engine import CallRequest
 from covalt_git.calls.running import RUNNING
 from covalt_git.catalog import tool_names
@@ -24,6 +21,7 @@ from covalt_git.checks.effects import may_destroy
 from covalt_git.errors import CovaltError, UnknownNameError, nearest_harmless
 from covalt_git.gateway import (
     approvals,
+    call_access,
     large_results,
     mcp_apps,
     meta_tools,
@@ -41,7 +39,6 @@ from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.tasks.task import TaskPlace
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.manifests.followed_project import current_root
-from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import LOCAL_USER, new_id
 from covalt_git.operations.calls.calls import make_call
@@ -279,37 +276,11 @@ class Gateway:
     def check_access(self, tool_id: str) -> None:
         """Check that the principal may still call a tool, as it could when the call began.
 
-        A toolset that has errors, because its author is editing it, ends no call.
-
         Raises:
-            CovaltError: if it may not; with the status 503 while ``covalt.yaml`` has errors, so that this is unknown.
+            CovaltError: as :func:`.call_access.check`.
         """
-        # Before each message of a stream: decided again only after a change of these files.
         key = ("access", tool_id, self.role, self._scope)
-        refusal = self._cache.get(key, self._files(), partial(self._refusal, tool_id))
-        if refusal is not None:
-            message, code, status = refusal
-            raise CovaltError(message, code=code, http_status=status)
-
-    def _refusal(self, tool_id: str) -> tuple[str, str, int] | None:
-        """Return the message, the code and the status of the error of :meth:`check_access`; None without one."""
-        gone = ("the tool of this call may not be called any more", "denied", 403)
-        try:
-            catalog = self.project().catalog
-            if not catalog.sees(tool_id):
-                return gone
-            target = catalog.find_callable(tool_id)
-            tool_grants.check_runnable(target.tool, target.toolset.state)
-        except BrokenConfigError as error:
-            return error.message, error.code, 503
-        except (
-            *(DisabledToolError, HiddenTargetError, TokenRefusedError),
-            *(UnknownNameError, GrantNeededError),
-        ):
-            return gone
-        except CovaltError:  # such as an error in its toolset
-            return None
-        return None if all("direct" in tool.callers for tool in target.tools) else gone
+        call_access.check(self.project, tool_id, self._files(), partial(self._cache.get_by, key))
 
     def _search_names(self) -> set[str]:
         """Return the names of the tools of the project that are listed in search mode: of scripts, if the role may run them."""

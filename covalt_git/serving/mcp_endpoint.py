@@ -133,7 +133,8 @@ class McpEndpoint:
         server = await self._server_of(token)
         answer = CheckedAnswer(scope, send, partial(self._is_continued, token), self._threads)
         with suppress(ClientDisconnect):
-            await server.app(scope, _with_complete_body(receive), answer.send)
+            async with answer.watched():
+                await server.app(scope, _with_complete_body(receive), answer.send)
 
     async def _is_continued(self, token: AgentToken | AccessToken | None) -> bool:
         """Return whether an issuer's token has expired, and its holder has sent a newer one of the same role."""

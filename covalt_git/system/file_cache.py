@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import marshal
 import os
+import secrets
 import stat
 import threading
 import time
@@ -41,7 +42,10 @@ class FileCache:
     def get(self, key: Hashable, files: Sequence[Path | str], make: Callable[[], Value]) -> Value:
         """Return the cached value of ``key`` if ``files`` are unchanged, else that of ``make()``."""
         # Before make(), so that a change of the files during it invalidates the value.
-        current = signature(*files)
+        return self.get_by(key, signature(*files), make)
+
+    def get_by(self, key: Hashable, current: str | None, make: Callable[[], Value]) -> Value:
+        """Return the cached value of ``key`` if it is of the signature ``current``, else that of ``make()``."""
         with self._lock:
             cached = self._entries.get(key)
             if cached is not None and cached[0] == current:
@@ -58,6 +62,39 @@ class FileCache:
         return value
 
 
+class PacedSignatures:
+    """Signatures of folders that are asked for all the time, thread-safe.
+
+    One is computed again only after ``REST`` times as long as that took, so that large folders cost at most a tenth of
+    a processor, and at the latest after ``OLDEST_S``.
+    """
+
+    REST = 10
+    OLDEST_S = 1.0
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._due: dict[tuple[Path | str, ...], tuple[float, str]] = {}
+
+    def get(self, *paths: Path | str) -> str:
+        """Return the :func:`signature` of these paths, as it was at most ``OLDEST_S`` seconds ago.
+
+        After a change within the last ``TICK_NS``, it is one that no other call of :func:`signature` returns.
+        """
+        # Also while it is computed: many streams would otherwise compute the same one.
+        with self._lock:
+            began = self._clock()
+            due, current = self._due.get(paths, (began, ""))
+            if began >= due:
+                current = signature(*paths) or secrets.token_hex()
+                rest_s = min(self.REST * (self._clock() - began), self.OLDEST_S)
+                open_entries = {key: entry for key, entry in self._due.items() if entry[0] > began}
+                # From the beginning, as a file that is read first may change while the last one is read.
+                self._due = {**open_entries, paths: (began + rest_s, current)}
+            return current
+
+
 def signature(*paths: Path | str) -> str | None:
     """Return the signature of these files and of all files below these folders; each may be a link, but not those below.
 
@@ -65,9 +102,21 @@ def signature(*paths: Path | str) -> str | None:
     its timestamp.
     """
     started = time.time_ns()
+    return _signature([entry for top in _with_targets(paths) for entry in walk(top)], started)
+
+
+def shallow_signature(*paths: Path | str) -> str | None:
+    """Return the same as :func:`signature` of the paths alone: of a folder, files that were added, replaced or deleted."""
+    started = time.time_ns()
+    return _signature([(path, lstat(path)) for path in _with_targets(paths)], started)
+
+
+def _with_targets(paths: Sequence[Path | str]) -> list[bytes]:
     tops = [os.fsencode(path) for path in paths]
-    tops += [os.path.realpath(top) for top in tops if os.path.islink(top)]  # noqa: PTH114 - of each call
-    entries = [entry for top in tops for entry in walk(top)]
+    return tops + [os.path.realpath(top) for top in tops if os.path.islink(top)]  # noqa: PTH114 - of each call
+
+
+def _signature(entries: list[tuple[bytes, Facts | None]], started: int) -> str | None:
     if any(facts and facts[CHANGED] > started - TICK_NS for _, facts in entries):
         return None
     return digest(sorted(entries))  # the order of a folder's listing is no change

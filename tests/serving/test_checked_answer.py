@@ -1,5 +1,6 @@
 """Nothing leaves for a client whose token is not valid any more, on any stream of the endpoint ``/mcp``."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.service import Gateway
 from covalt_git.grants.grants import add_grant, revoke_all
-from covalt_git.serving import mcp_endpoint
+from covalt_git.serving import checked_answer, mcp_endpoint
 from tests.mcp_client import VERSIONS, add_toolset, make_project, request
 from tests.operations_client import Operations
 from tests.uvicorn_server import served
@@ -77,6 +78,17 @@ def lines_of(
         return [*lines]
 
 
+def is_refused(lines: list[str]) -> bool:
+    """Return whether a call delivered nothing but an error."""
+    return [code_of(line) in {-32001, -32002} for line in lines] == [True]
+
+
+def code_of(line: str) -> int | None:
+    """Return the code of the error in an event; None if it has none."""
+    code: int | None = json.loads(line[6:]).get("error", {}).get("code")
+    return code
+
+
 def headers_of(token: str, version: str) -> dict[str, str]:
     return {
         "Accept": "application/json, text/event-stream",
@@ -106,7 +118,7 @@ def test_an_open_call_delivers_neither_progress_nor_a_result_after_its_token_was
             for workspace in (root / "data/chats").glob("*/workspace"):
                 (workspace / "gate").touch()
 
-        assert lines_of(http, port, "POST", headers, body, revoke) == []
+        assert is_refused(lines_of(http, port, "POST", headers, body, revoke))
 
 
 def narrow(root: Path) -> None:
@@ -143,7 +155,29 @@ def test_an_open_call_delivers_nothing_after_its_client_may_not_call_the_tool_an
         lines = lines_of(http, port, "POST", headers, body, act)
     # An author who edits the toolset ends no call.
     assert any("the result" in line for line in lines) == (change is edit_the_toolset)
-    assert bool(lines) == (change is edit_the_toolset)
+    assert is_refused(lines) == (change is not edit_the_toolset)
+
+
+def break_the_project(root: Path) -> None:
+    (root / "covalt.yaml").write_text("roles: [\n")
+
+
+@pytest.mark.parametrize(("change", "code"), [(narrow, -32002), (break_the_project, -32603)])
+def test_a_call_without_messages_ends_when_its_client_may_not_make_it_or_that_stays_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], code: int
+) -> None:
+    monkeypatch.setattr(checked_answer, "CHECK_S", 0.05)
+    monkeypatch.setattr(checked_answer, "UNKNOWN_S", 0.1)
+    root = project(tmp_path / "project")
+    token = AgentTokens(root).new("agent", "writer")[1]
+    body = request("tools/call", name="slow.slow", arguments={})
+    body["params"]["_meta"]["progressToken"] = 1
+    headers = headers_of(token, VERSIONS[0])
+    headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "slow.slow"}
+    with served(root) as port, httpx2.Client(verify=False, timeout=20) as http:
+        lines = lines_of(http, port, "POST", headers, body, lambda: change(root))
+    assert [code_of(line) for line in lines] == [code]
+    assert code == -32002 or '"path": "covalt.yaml"' in lines[0]
 
 
 def remove_the_tool(manifest: Path) -> None:
