@@ -331,11 +331,12 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
         texts = review(source, digests, named, print_=asks, print_named=reason is not None)
         if texts and reason is not None:
             output.say(f"accepted without a question to a user: {reason}", err=True)
-        if asks:
+        # Also for a script, whose output then has what it accepts.
+        if not wants_json():
             print_differences(source, [tool for tool in source.to_accept if tool.name in digests])
-            if not output.confirm("accept this?"):
-                output.say("nothing was accepted")
-                raise SystemExit(1)
+        if asks and not output.confirm("accept this?"):
+            output.say("nothing was accepted")
+            raise SystemExit(1)
     result = ask_to_print(
         sources.accept_tools,
         toolset_id=toolset_id,
