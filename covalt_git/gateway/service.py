@@ -39,14 +39,12 @@ from covalt_git.gateway.subscriptions import Offer
 from covalt_git.gateway.tasks.task import TaskPlace
 from covalt_git.index.database import IndexUnusableError
 from covalt_git.manifests.followed_project import current_root
-from covalt_git.manifests.project_root import CONFIG
 from covalt_git.names import LOCAL_USER, new_id
 from covalt_git.operations.calls.calls import make_call
 from covalt_git.operations.context import Context
 from covalt_git.project import Project
 from covalt_git.system.file_cache import FileCache
 from covalt_git.toolsets.builtin_tools import CREATE_CHATS, READ_FILE, RUN_SCRIPT, is_recorded
-from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -159,8 +157,7 @@ class Gateway:
 
     def _files(self) -> tuple[Path, ...]:
         """Return the files that determine the tools."""
-        root = self.current_root
-        return root / CONFIG, root / "toolsets", *Consents.of(root).files
+        return server_offers.access_files(self.current_root)
 
     def _tools(self) -> dict[str, Tool]:
         project = self.project()

@@ -205,13 +205,12 @@ def trusted_offers(offers: Sequence[ServerOffer], config: ProjectConfig) -> list
         # The permissions of the toolset are those of each of its offers, and it may have a thousand.
         if consents.lacking(_of_state(toolset)):
             continue
-        free = {
-            offer.id: _without_approval(toolset, config.rules, (), [offer]) for offer in of_toolset
+        # One permission about all of them, so that its consent is read once.
+        lacking = consents.lacking(_without_approval(toolset, config.rules, (), of_toolset))
+        names = {name for permission in lacking for name in permission.reach}
+        trusted |= {
+            offer.id for offer in of_toolset if _declared(toolset.state, offer.key) not in names
         }
-        if not consents.lacking([permission for each in free.values() for permission in each]):
-            trusted |= free.keys()
-        else:
-            trusted |= {name for name, each in free.items() if not consents.lacking(each)}
     return [offer for offer in offers if offer.id in trusted]
 
 

@@ -166,11 +166,13 @@ class Consents(NamedTuple):
         names = set[str]()
         with contextlib.suppress(FileNotFoundError):
             names = {file.name for file in self.folder.iterdir()}
-        lacking = [
-            part
-            for permission in requested
-            if (part := self._beyond(permission, names, strict=strict)) is not None
-        ]
+        project, folder = self.project, self.folder
+        lacking = []
+        for permission in requested:
+            consent = Consent(folder / _file_name(permission.key), _fact(project, permission))
+            part = _beyond(permission, consent, names, strict=strict)
+            if part is not None:
+                lacking.append(part)
         # Imported toolsets were written by other users, also in a project that this user made.
         own = [permission for permission in lacking if IMPORTED not in permission.fact]
         if not own or not self._is_all_own(strict=strict):
@@ -252,26 +254,9 @@ class Consents(NamedTuple):
         remove_tree(self.folder)
         forget_adopted(self.root)
 
-    def _beyond(
-        self, permission: Permission, names: set[str], *, strict: bool
-    ) -> Permission | None:
-        """Return the part of a permission that the user has not trusted; ``names`` are those of existing files."""
-        consent = self._of(permission)
-        try:
-            if consent.file.name not in names or not consent.exists:
-                return permission
-            return permission.beyond(self._reach(permission))
-        except UnreadableConsentError:
-            if strict:
-                raise
-            return permission
-
     def _reach(self, permission: Permission) -> dict[str, list[str]]:
         """Return how far the user has trusted a permission."""
-        reach = (self._of(permission).content() or {}).get("reach")
-        if not isinstance(reach, dict):
-            return {}
-        return {name: limits for name, limits in reach.items() if isinstance(limits, list)}
+        return _reach_in(self._of(permission).content() or {})
 
     def _about(self, toolset_id: str) -> Iterator[tuple[Consent, JsonObject]]:
         """Yield the consents to facts about a toolset, and what they contain."""
@@ -286,7 +271,7 @@ class Consents(NamedTuple):
                 yield consent, content
 
     def _of(self, permission: Permission) -> Consent:
-        fact = {**self.project, "permits": permission.fact}
+        fact = _fact(self.project, permission)
         return Consent(self.folder / _file_name(permission.key), fact, permission.text)
 
     def _is_all_own(self, *, strict: bool) -> bool:
@@ -311,6 +296,31 @@ class Consents(NamedTuple):
         fact = {**self.project, "made_here": True}
         words = "this project was made on this machine"
         return Consent(self.folder / "made-here.json", fact, words)
+
+
+def _fact(project: JsonObject, permission: Permission) -> JsonObject:
+    return {**project, "permits": permission.fact}
+
+
+def _beyond(
+    permission: Permission, consent: Consent, names: set[str], *, strict: bool
+) -> Permission | None:
+    """Return the part of a permission that the user has not trusted; ``names`` are those of existing files."""
+    try:
+        content = consent.content() if consent.file.name in names else None
+    except UnreadableConsentError:
+        if strict:
+            raise
+        content = None
+    return permission if content is None else permission.beyond(_reach_in(content))
+
+
+def _reach_in(content: JsonObject) -> dict[str, list[str]]:
+    """Return how far a consent with this content reaches."""
+    reach = content.get("reach")
+    if not isinstance(reach, dict):
+        return {}
+    return {name: limits for name, limits in reach.items() if isinstance(limits, list)}
 
 
 def _file_name(key: str) -> str:

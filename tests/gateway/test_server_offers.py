@@ -14,12 +14,16 @@ from mcp import Client
 
 from covalt_git.calls.servers.mcp_calls import list_tools
 from covalt_git.connections.pool import CONNECTIONS
+from covalt_git.gateway.offers import server_offers
+from covalt_git.gateway.service import Gateway
 from covalt_git.grants.grants import add_grant, revoke_all
 from covalt_git.sources.refresh import accept, find_source, refresh
 from covalt_git.toolsets.new_project import CONFIG_TEXT
+from covalt_git.trust import Consents, consent
 from tests.command import run
 from tests.mcp_client import REPOSITORY, make_project, read, refused, resource_uris, talk, versions
 from tests.taking_servers import take
+from tests.trusting import use_config
 
 SERVER = REPOSITORY / "fixtures" / "servers" / "first_era.py"
 ROLES = """\
@@ -225,6 +229,29 @@ def test_new_and_changed_ones_are_off_until_they_are_accepted(root: Path) -> Non
 def take_nothing(root: Path) -> None:
     """List what the server offers, without accepting it."""
     refresh(root, find_source(root, "near", "near"), partial(list_tools, root=root))
+
+
+def test_a_list_reads_each_consent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    root = make_project(tmp_path / "project", roles=ROLES)
+    resources = [{"uri": f"first://{number}", "name": str(number)} for number in range(20)]
+    offer(root, {"resources/list": {"resources": resources}})
+    take(root, "near", "near")
+    reads: list[Path] = []
+    read_private = consent.read_private
+
+    def counted(file: Path, *args: Any) -> str | None:
+        reads.append(file)
+        return read_private(file, *args)
+
+    monkeypatch.setattr(consent, "read_private", counted)
+    project = Gateway(root, "near").project()
+    reads.clear()
+    offers = server_offers.visible(project, "resource")
+
+    assert len(offers) == 20
+    consents = [file for file in reads if file.parent == Consents.of(root).folder]
+    assert len(consents) == len({*consents}) > 20
 
 
 def test_they_need_the_grant_of_the_server(root: Path) -> None:

@@ -19,13 +19,17 @@ from covalt_git.gateway import icons
 from covalt_git.gateway.offers.uri_matches import deciding_offers, is_of, is_skill_uri
 from covalt_git.gateway.resources import resource_uris
 from covalt_git.gateway.resources.resource_uris import SERVERS
+from covalt_git.manifests.project_root import CONFIG
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.models.prompts import Prompt, PromptArgument, ToolsetItem
+from covalt_git.system.file_cache import FileCache
 from covalt_git.toolsets.offers import offers_of, skill_uris
 from covalt_git.toolsets.permissions import check_offers_trusted, trusted_offers
+from covalt_git.trust import Consents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from covalt_git.catalog.catalog import Found
     from covalt_git.json_values import JsonObject
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from covalt_git.project import Project
     from covalt_git.toolsets.offers import ServerOffer
     from covalt_git.toolsets.toolset import Toolset
+
+_VISIBLE = FileCache()
 
 Contents = list[types.TextResourceContents | types.BlobResourceContents]
 
@@ -51,7 +57,22 @@ def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
     is a resource or a template of a skill, whose files are read only as those of the skill, and an offer whose acceptance is
     not trusted on this machine.
     """
-    return _trusted(project, usable(project, kind))
+    # For each page of each list: a thousand skills are ten pages.
+    principal = project.principal
+    scope = None if principal.token is None else principal.token.scope
+    key = (project.root, kind, principal.role, principal.protocol, scope)
+    load = partial(_visible, project, kind)
+    offers: tuple[ServerOffer, ...] = _VISIBLE.get(key, access_files(project.root), load)
+    return [*offers]
+
+
+def _visible(project: Project, kind: OfferKind) -> tuple[ServerOffer, ...]:
+    return (*_trusted(project, usable(project, kind)),)
+
+
+def access_files(root: Path) -> tuple[Path, ...]:
+    """Return the files that determine what a principal may use of toolsets."""
+    return root / CONFIG, root / "toolsets", *Consents.of(root).files
 
 
 def _trusted(project: Project, offers: list[ServerOffer]) -> list[ServerOffer]:
