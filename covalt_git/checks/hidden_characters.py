@@ -35,7 +35,9 @@ class Hidden(NamedTuple):
 
 def hidden_characters(text: str, *, only_reordering: bool = False) -> Iterator[Hidden]:
     """Yield the hidden characters of a text; with ``only_reordering``, those that change its order."""
-    # Nearly all texts end here: their different characters are far fewer than their characters.
+    if text.isascii() and text.isprintable():
+        return  # most of the 100,000 texts of a large lock, each of which would be looked up by its characters
+    # Nearly all others end here: their different characters are far fewer than their characters.
     if not any(display.kind(character) in _HIDDEN for character in set(text)):
         return
     # As long as the flag, so that the places of later characters stay those of the file.

@@ -21,7 +21,7 @@ from covalt_git.problems import codes
 from covalt_git.python_reader.literal_values import literal_documents
 from covalt_git.python_reader.module_text import line_places, parse_text
 from covalt_git.templating.references import texts
-from covalt_git.yaml_text import Lines
+from covalt_git.yaml_text import Lines, YamlDocument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -119,12 +119,16 @@ def announced_problems(text: str, display_path: str) -> list[Problem]:
 
 
 def check_text(
-    text: str, display_path: str, *, is_parsed: bool = True
+    text: str,
+    display_path: str,
+    *,
+    is_parsed: bool = True,
+    document: YamlDocument | None = None,
 ) -> tuple[list[Problem], set[str]]:
-    """Return the problems of the text of a file, and the credentials in it."""
+    """Return the problems of the text of a file, and the credentials in it; ``document`` is what was parsed of it."""
     secret = credentials(text)
     if is_parsed and display_path.endswith(_DOCUMENTS):
-        secret += _announced_credentials(text, display_path, secret)
+        secret += _announced_credentials(text, display_path, secret, document)
     elif display_path.endswith(_PYTHON):
         secret += _credentials_in_python(text, secret)
     findings = [*_credential_problems(secret, display_path), *_hidden(text, display_path)]
@@ -150,12 +154,14 @@ def _placed(findings: list[_Finding], text: str, display_path: str) -> list[Prob
     ]
 
 
-def _announced_credentials(text: str, path: str, detected: list[Credential]) -> list[Credential]:
+def _announced_credentials(
+    text: str, path: str, detected: list[Credential], document: YamlDocument | None = None
+) -> list[Credential]:
     """Return the credentials of a document that are far from their names, which only its values show."""
     if not has_random_value(text):
         return []  # most documents: reading one takes a hundred times as long as this search
     try:
-        document = yaml_text.load(text, path)
+        document = document or yaml_text.load(text, path)
     except yaml_text.YamlProblems:
         return []
     return list(_announced_by_value(document.data, text, detected, document.offset).values())

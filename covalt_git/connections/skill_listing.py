@@ -29,8 +29,8 @@ LIST_S = 60.0
 MOST_SKILLS = 1000
 """The most skills of a server that its lock has."""
 
-_MOST_BYTES = 16 << 20
-"""The most bytes of their entries together, of at most 64 MiB of a lock."""
+_MOST_BYTES = 8 << 20
+"""The most bytes of their entries together, of at most 16 MiB of a lock."""
 
 _MOST_SHOWN = 200
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from covalt_git.credentials.connection_names import CONNECTIONS, connection_name
 from covalt_git.credentials.leaks import value_after_name
 from covalt_git.credentials.plain_names import VARIABLE_OF_JOINED_WORDS, plain_name
-from covalt_git.credentials.value_patterns import LOCKS
+from covalt_git.credentials.value_patterns import LOCKS, WORD_OF_VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -171,6 +171,8 @@ def announced_credentials(document: object) -> Iterator[tuple[NamedText, Credent
 
 def announced(named: NamedText) -> Credential | None:
     """Return the random value of a text if one of its names says that it is a credential."""
+    if not WORD_OF_VALUE.search(named.text):
+        return None  # before the names, as a large lock has 100,000 of them
     name = next((name for name in named.names if announces(name, named.text)), None)
     if name is None:
         secret = (name for name in named.names if _announces_in_connection(name, named.text))

@@ -29,6 +29,9 @@ LOCK_HEADER = (
 )
 
 _MAX_LOCK_BYTES = 64 << 20
+_MAX_SERVER_LOCK_BYTES = 16 << 20
+"""The most bytes that are written for a server: a lock is read at half a second per MiB, and a server can list anything."""
+
 _MAX_LOCK_NODES = 5_000_000
 
 
@@ -96,16 +99,17 @@ def write_lock(file: Path, lock: ToolLock) -> None:
         CovaltError: if it would be too large to be read; nothing is written then.
     """
     content = lock_text(lock).encode()
-    too_large = len(content) > _MAX_LOCK_BYTES
+    most_bytes = _MAX_SERVER_LOCK_BYTES if lock.kind == "mcp" else _MAX_LOCK_BYTES
+    too_large = len(content) > most_bytes
     # Only a text of so many bytes can have too many values, and to read it back takes seconds.
     if len(content) > _MAX_LOCK_NODES * 4 and not too_large:
         too_large = parsed_lock(content, file.name).value is None
     if too_large:
-        raise _too_large(lock, len(content))
+        raise _too_large(lock, len(content), most_bytes)
     atomic_write.replace(file, content)
 
 
-def _too_large(lock: ToolLock, size: int) -> CovaltError:
+def _too_large(lock: ToolLock, size: int, most_bytes: int) -> CovaltError:
     kinds = Counter[str]()
     bytes_of = Counter[str]()
     for entry in lock.entries.values():
@@ -116,7 +120,7 @@ def _too_large(lock: ToolLock, size: int) -> CovaltError:
     return CovaltError(
         f"the definitions of {lock.toolset_id}/{lock.namespace} are too large for a lock: "
         f"{size:,} bytes, most of them in {kinds[largest]:,} of the kind {largest!r}; at most "
-        f"{_MAX_LOCK_BYTES:,} bytes and {_MAX_LOCK_NODES:,} values can be read. The lock is unchanged",
+        f"{most_bytes:,} bytes and {_MAX_LOCK_NODES:,} values are written. The lock is unchanged",
         hint="configure the server so that it lists less",
         code="lock_too_large",
         http_status=422,

@@ -214,7 +214,7 @@ def _checked(lock: Reading[ToolLock]) -> _Checked:
 def _check(text: str, path: str) -> _Checked:
     """Check the tools of a lock; cached, so that a call does not check them again."""
     lock = parsed_lock(text.encode(), path)
-    of_text, secret = check_text(text, path)
+    of_text, secret = check_text(text, path, document=lock.document)
     problems = [*lock.problems]
     problems += [problem for problem in of_text if problem.code != codes.HIDDEN_CHARACTER]
     if lock.value is None:

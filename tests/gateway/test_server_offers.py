@@ -18,6 +18,7 @@ from covalt_git.gateway.offers import server_offers
 from covalt_git.gateway.service import Gateway
 from covalt_git.grants.grants import add_grant, revoke_all
 from covalt_git.sources.refresh import accept, find_source, refresh
+from covalt_git.system import private_files
 from covalt_git.toolsets.new_project import CONFIG_TEXT
 from covalt_git.trust import Consents, consent
 from tests.command import run
@@ -238,7 +239,7 @@ def test_a_list_reads_each_consent_once(tmp_path: Path, monkeypatch: pytest.Monk
     offer(root, {"resources/list": {"resources": resources}})
     take(root, "near", "near")
     reads: list[Path] = []
-    read_private = consent.read_private
+    read_private = private_files.read_private
 
     def counted(file: Path, *args: Any) -> str | None:
         reads.append(file)

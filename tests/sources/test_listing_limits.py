@@ -95,7 +95,7 @@ def test_a_lock_that_could_not_be_read_is_not_written(
     lock = state_files.lock_file(root, "near")
     before = lock.read_bytes()
     (served / "entries.json").write_text(json.dumps([skill("pdf", note="x" * 2_000)]))
-    monkeypatch.setattr(state_files, "_MAX_LOCK_BYTES", 2_000)
+    monkeypatch.setattr(state_files, "_MAX_SERVER_LOCK_BYTES", 2_000)
     with pytest.raises(CovaltError, match=r"near/near .* of the kind 'skill'") as raised:
         refreshed(root)
     assert raised.value.code == "lock_too_large"
