@@ -20,6 +20,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ValidationError
 
 from covalt_git.json_values import storable
+from covalt_git.json_values.levels import cut, cut_text, has_more_levels
+from covalt_git.models.sources.tool_lock import MOST_LEVELS
 
 if TYPE_CHECKING:
     import asyncio
@@ -47,6 +49,10 @@ _ENVELOPE = frozenset({"jsonrpc", "id", "result", "error"})
 _NOT_FINAL = frozenset({"input_required", "task"})
 DISCOVER = "server/discover"
 _TASK = "tasks/get"
+_LIST = "/list"
+_MOST_LEVELS = 2 * MOST_LEVELS
+"""The most lists and objects inside each other in an answer with a list: more than in a definition that is listed."""
+
 _INITIALIZE = "initialize"
 _CANCELLED = "notifications/cancelled"
 _SUBSCRIPTION = "subscriptions/listen"
@@ -113,7 +119,11 @@ class ToolResults:
             return self._unassigned(message.model_dump(exclude_unset=True))
         method = self._open.pop(request, "")
         self._answered.add(method)
-        if method.endswith("/list") and isinstance(message, types.JSONRPCResponse):
+        if method.endswith(_LIST) and isinstance(message, types.JSONRPCResponse):
+            # One definition that the SDK cannot serialize would hide all others; cut, it is left out for its levels.
+            if has_more_levels(message.result, _MOST_LEVELS):
+                cut_result = cut(message.result, _MOST_LEVELS)
+                message = message.model_copy(update={"result": cut_result})
             self.pages[method] = message.result
         if method == _TASK and isinstance(message, types.JSONRPCResponse):
             return self._without_result(message, request)
@@ -193,12 +203,23 @@ class ToolResults:
                 request = _request_id(storable.loads(id_match[1])) if id_match else None
                 if request not in self._sent or '"jsonrpc"' not in value:
                     return []
-                return [_unusable(request, f"it is not JSON: {problem}")]
+                listed = self._cut_list(request, value)
+                if listed is None:
+                    return [_unusable(request, f"it is not JSON: {problem}")]
+                value = listed
         if isinstance(value, list):  # a batch of the MCP specification 2025-03-26
             return [
                 answer for item in value if isinstance(item, dict) for answer in self._answers(item)
             ]
         return self._answers(value) if isinstance(value, dict) else []
+
+    def _cut_list(self, request: str | int | None, text: str) -> Any:
+        """Return the answer to a request of a list, without what is nested too deeply; None if it is no such answer."""
+        if request is None or not self._open.get(request, "").endswith(_LIST):
+            return None
+        with suppress(ValueError):
+            return storable.loads(cut_text(text, _MOST_LEVELS))
+        return None
 
     def _answers(self, value: JsonObject) -> list[types.JSONRPCMessage]:
         """Return an object as a message; none, if it is not an answer, also with a wrong envelope."""

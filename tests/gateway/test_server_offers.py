@@ -105,6 +105,7 @@ def test_they_are_passed_on_by_namespace(root: Path, version: str) -> None:
 def test_an_invalid_definition_or_list_of_a_server_ends_no_other(root: Path) -> None:
     note, pixel = OFFERS["resources/list"]["resources"]
     (greet,) = OFFERS["prompts/list"]["prompts"]
+    deep = {"name": "deep", "_meta": {"levels": json.loads("[" * 500 + "]" * 500)}}
     broken = {
         "resources/list": {
             "resources": [
@@ -113,7 +114,7 @@ def test_an_invalid_definition_or_list_of_a_server_ends_no_other(root: Path) -> 
             ]
         },
         "resources/templates/list": {"resourceTemplates": "none"},
-        "prompts/list": {"prompts": [{"name": "icons", "icons": 5}, greet]},
+        "prompts/list": {"prompts": [{"name": "icons", "icons": 5}, deep, greet]},
     }
     offer(root, broken)
     notes: list[str] = []
@@ -127,6 +128,7 @@ def test_an_invalid_definition_or_list_of_a_server_ends_no_other(root: Path) -> 
     talk(root, say)
     reasons = [
         *("resource 'null' is not", "resource 'first://bad' is not", "prompt 'icons' is not"),
+        "prompt 'deep' is not listed: it has more than 60 lists",
         *("its templates cannot be listed", "'first://pixel' is not listed, because the server"),
     ]
     assert all(any(reason in note for note in notes) for reason in reasons), notes
