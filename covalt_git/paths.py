@@ -47,6 +47,7 @@ _NTFS_HASHES = {
     ".gitignore": "gi250a",
     ".mailmap": "maba30",
 }
+_IGNORED_END = re.compile(r"[\s.]+\Z")
 # What HFS+ leaves out when it compares names (git, utf8.c: next_hfs_char).
 _HFS_IGNORED = "[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]"
 
@@ -154,6 +155,16 @@ def collisions(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield first, path
 
 
+def windows_form(path: str) -> str:
+    r"""Return a path as Windows opens it: ``a.md`` for ``a.md. ``, and the file of a stream such as ``a.md:x``.
+
+    Blanks that are no spaces are left out too, because names that differ in them look alike.
+    """
+    return "/".join(
+        _IGNORED_END.sub("", element.partition(":")[0]) or element for element in path.split("/")
+    )
+
+
 def _is_git_directory(name: str) -> bool:
     return any(
         plain == ".git" or re.fullmatch(_SHORT_GIT, plain) or plain in {".", ".."}
@@ -187,7 +198,8 @@ def _has_invisible(name: str) -> bool:
 def _portability(name: str) -> Verdict:
     if re.search(_RESERVED_CHARACTER, name):
         return Verdict("unportable", "its name contains a character that Windows does not allow")
-    if name != name.strip(" ") or name.endswith("."):
+    # Also a blank of another script, which looks like none at the end of a name.
+    if name != name.strip() or name.endswith("."):
         return Verdict("unportable", "its name begins or ends with a space, or ends with a dot")
     if re.fullmatch(_DEVICE, name.casefold()):
         return Verdict("unportable", "its name is a device on Windows")

@@ -14,6 +14,7 @@ from covalt_git.models.sources.skill_entry import (
     compared_uri,
     json_size,
     parsed_entry,
+    unportable_files,
 )
 from covalt_git.models.sources.tool_lock import BadDefinitionError, locked_offer
 from covalt_git.text import display
@@ -70,7 +71,7 @@ async def _list(
             fields = entry if isinstance(entry, dict) else {}
             uri = display.in_line(display.shorten(str(fields.get("uri")), _MOST_SHOWN))
             try:
-                parsed_entry(fields)
+                skill = parsed_entry(fields)
                 locked_offer("skill", fields)
             except (BadSkillError, BadDefinitionError) as error:
                 notes.append(f"the skill {uri} is not listed: {error.message}")
@@ -90,6 +91,9 @@ async def _list(
                     return
                 uris.add(spelling)
                 entries.append(fields)
+                for path, reason in unportable_files(skill).items():
+                    shown = display.in_line(display.shorten(path, _MOST_SHOWN))
+                    notes.append(f"the skill {uri} is listed, but its file {shown!r}: {reason}")
         cursor = page.next_cursor
         if cursor is None:
             return

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from covalt_git.models.sources.skill_entry import BadSkillError, parsed_entry
+from covalt_git.models.sources.skill_entry import BadSkillError, parsed_entry, unportable_files
 from covalt_git.text import display
 
 ROOT = "skill://docs/pdf"
@@ -37,6 +37,14 @@ def entry(*more: str, uri: str = URI) -> dict[str, object]:
         ["%F0%9F%91%A9%E2%80%8D%F0%9F%92%BB", "%F0%9F%91%A9%F0%9F%92%BB"],
         ["ss", "%C3%9F"],
         ["~", "%7E"],
+        ["SKILL.md."],
+        ["SKILL.md%20."],
+        ["SKILL.md%C2%A0"],
+        ["SKILL.md%3A%3A$DATA"],
+        ["a./b", "a/b"],
+        [".git/config"],
+        ["d/git~1/hooks/pre-commit"],
+        ["%C3%A9" * 128],
     ],
 )
 def test_a_file_with_another_spelling_of_a_name_is_refused(others: list[str]) -> None:
@@ -57,6 +65,12 @@ def test_legal_names_of_files_are_accepted_and_shown_differently(names: list[str
     files = parsed_entry(entry(*(f"{ROOT}/{quote(name)}" for name in names))).paths
     assert [*files] == ["SKILL.md", *names]
     assert len({*map(display.in_line, files)}) == len(files)
+
+
+def test_names_that_some_systems_cannot_write_are_accepted_and_reported() -> None:
+    names = ["nul.txt", "a.md.", "b ", "c\u00a0", "a:b", "d.md"]
+    listed = parsed_entry(entry(*(f"{ROOT}/{quote(name)}" for name in names)))
+    assert [*unportable_files(listed)] == names[:-1]
 
 
 def test_a_file_may_have_an_escape_that_its_uri_does_not_need() -> None:

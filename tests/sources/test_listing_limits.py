@@ -63,16 +63,13 @@ def test_a_definition_of_many_levels_is_left_out_and_the_others_are_refreshed(
         {"uri": f"x:{name}", "name": name, "_meta": {}} for name in ("text", "deep-text")
     ]
     resources[1]["icons"] = [{"src": "x:i", "more": deep["a"]}]
-    if levels < 100:  # the SDK parses no tools of more than 200 levels
-        (served / "tools.json").write_text(json.dumps(tools))
-        (served / "resources.json").write_text(json.dumps(resources))
+    (served / "tools.json").write_text(json.dumps(tools))
+    (served / "resources.json").write_text(json.dumps(resources))
     names, notes = refreshed(root)
     assert "pdf" in names
-    left_out = {"deep"}
-    if levels < 100:
-        assert {"plain", "text"} <= names
-        left_out = {"deep-tool", "deep-text", "deep"} - names
-        assert ("deep-tool" in left_out) == (levels > 59)
+    assert {"plain", "text"} <= names
+    left_out = {"deep-tool", "deep-text", "deep"} - names
+    assert ("deep-tool" in left_out) == (levels > 59)
     assert "deep" not in names
     assert all(any(name in note for note in notes) for name in left_out), notes
     assert "pdf" in refreshed(root)[0]  # the lock is readable

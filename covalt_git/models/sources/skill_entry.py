@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from covalt_git.errors import CovaltError
 from covalt_git.json_values.levels import has_more_levels
+from covalt_git.paths import check_path, windows_form
 from covalt_git.text import display
 from covalt_git.text.normal_form import normalized
 
@@ -151,7 +152,18 @@ def parsed_entry(listed: JsonObject) -> SkillEntry:
         raise BadSkillError("it lists a file outside of its folder")
     if too_much := excess(file.size for file in entry.files):
         raise BadSkillError(too_much)
+    for path in entry.paths:
+        # Hosts write the files to a disk, and git runs what is in a folder `.git`.
+        verdict = check_path(path)
+        if verdict.kind == "refused":
+            raise BadSkillError(f"its file {display.shorten(path)!r} is refused: {verdict.reason}")
     return entry
+
+
+def unportable_files(entry: SkillEntry) -> dict[str, str]:
+    """Return why files of a skill cannot be written on every system, by their paths."""
+    verdicts = {path: check_path(path) for path in entry.paths}
+    return {path: verdict.reason for path, verdict in verdicts.items() if verdict.kind != "good"}
 
 
 def json_size(value: object) -> int:
@@ -162,10 +174,10 @@ def json_size(value: object) -> int:
 def compared_uri(uri: str) -> str:
     """Return a text that is equal for URIs which a program or a file system may take for one file.
 
-    As case-insensitive folders of ext4 and of Apple's file systems compare names: escapes of URIs, case and
-    characters that are not visible make no difference, nor does the way in which an accent is written.
+    As Windows, case-insensitive folders of ext4 and Apple's file systems compare names: escapes of URIs, case and
+    characters that are not visible make no difference, nor do dots at the end and the way in which an accent is written.
     """
-    text = unquote(uri)
+    text = windows_form(unquote(uri))
     if not text.isascii():
         text = "".join(c for c in text if display.kind(c) not in {"bidi", "invisible"})
     return normalized("NFC", normalized("NFC", text).casefold())
