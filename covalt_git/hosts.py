@@ -72,7 +72,7 @@ _RESERVED_V6 = {
 # and public names of 127.0.0.1.
 _PRIVATE_NAME = re.compile(
     r"(?:.*\.)?(?:local|localhost|localdomain|internal|home\.arpa|test|invalid|onion"
-    r"|corp|home|mail|lan|intranet|private|localtest\.me|lvh\.me)"
+    r"|corp|home|mail|lan|intranet|private|localtest\.me|lvh\.me|vcap\.me|traefik\.me)"
 )
 """Names that other networks cannot resolve, or that are addresses of their own machine."""
 
@@ -205,21 +205,31 @@ def is_public_name(host: str) -> bool:
     if "." not in host or _PRIVATE_NAME.fullmatch(host):
         return False
     service = next((name for name in _NAMES_OF_ADDRESSES if host.endswith(f".{name}")), None)
-    return service is None or not _names_private_address(host.removesuffix(f".{service}"))
+    if service is not None:
+        return not _names_private_address(host.removesuffix(f".{service}"))
+    # Services of such names are many, such as plex.direct, so the address counts in each domain.
+    return not any(ip.is_private and int(ip) >> 24 for ip in _addresses_in(host))
+
+
+def _addresses_in(labels: str) -> list[IPv4Address]:
+    """Return the IPv4 addresses that a name has in decimal, such as ``10-0-0-1``, also those that overlap."""
+    separated = re.findall(
+        r"(?=(?:^|[.-])([0-9]{1,3})[.-]([0-9]{1,3})[.-]([0-9]{1,3})[.-]([0-9]{1,3})(?:[.-]|$))",
+        labels,
+    )
+    addresses = (_ip(".".join(numbers)) for numbers in separated)
+    return [ip for ip in addresses if isinstance(ip, IPv4Address)]
 
 
 def _names_private_address(labels: str) -> bool:
     """Return whether the name in a service of names of addresses is that of an address that is not public."""
-    numbers = re.findall(
-        r"(?:^|[.-])([0-9]{1,3})[.-]([0-9]{1,3})[.-]([0-9]{1,3})[.-]([0-9]{1,3})(?=[.-]|$)", labels
-    )
-    texts = [".".join(number) for number in numbers]
-    texts += [
-        str(IPv4Address(int(digits, 16)))
-        for digits in re.findall(r"(?:^|[.-])([0-9a-f]{8})(?=[.-]|$)", labels)
+    addresses: list[Ip | None] = [*_addresses_in(labels)]
+    addresses += [
+        IPv4Address(int(digits, 16))
+        for digits in re.findall(r"(?=(?:^|[.-])(?:0x)?([0-9a-f]{8})(?:[.-]|$))", labels)
     ]
-    texts += [label.replace("-", ":") for label in labels.split(".")]
-    return any((ip := _ip(text)) is not None and bool(_why_reserved(ip)) for text in texts)
+    addresses += [_ip(label.replace("-", ":")) for label in labels.split(".")]
+    return any(ip is not None and bool(_why_reserved(ip)) for ip in addresses)
 
 
 def is_loopback(host: str) -> bool:

@@ -77,7 +77,9 @@ def test_a_name_that_the_registry_does_not_accept_is_refused(name: str) -> None:
      "https://[::ffff:127.0.0.1]/mcp", "https://169.254.169.254/mcp", "https://10.0.0.1/mcp", "https://nas/mcp",
      "https://nas.local/mcp", "https://x.example\u202e/mcp", "https://nas.lan/mcp", "https://x.corp/mcp",
      "https://x.home.arpa/mcp", "https://x.internal./mcp", "https://10.0.0.1.nip.io/mcp", "https://a-192-168-1-9.sslip.io/mcp",
-     "https://7f000001.nip.io/mcp", "https://--1.sslip.io/mcp", "https://lvh.me/mcp", "https://a.localtest.me/mcp"],
+     "https://7f000001.nip.io/mcp", "https://--1.sslip.io/mcp", "https://lvh.me/mcp", "https://a.localtest.me/mcp",
+     "https://0x0a000001.nip.io/mcp", "https://10-0-0-1.0f1e2d.plex.direct/mcp", "https://ip-10-0-0-1.example.com/mcp",
+     "https://x.1.192.168.0.9.example.com/mcp", "https://vcap.me/mcp", "https://x.traefik.me/mcp"],
 )  # fmt: skip
 def test_a_url_that_others_cannot_use_is_refused(url: str) -> None:
     manifest = ToolsetManifest(id="lab", name="Lab", version="1")
@@ -123,7 +125,8 @@ def test_a_value_of_a_secret_of_this_machine_or_a_hidden_character_is_refused(
 
 
 @pytest.mark.parametrize(
-    "host", ["8.8.8.8.nip.io", "tools-1-2-3-4.example.com", "10-0-0-1.example.com"]
+    "host",
+    ["8.8.8.8.nip.io", "tools-1-2-3-4.example.com", "0a000001.example.com", "5db8d822.nip.io"],
 )
 def test_a_public_name_with_numbers_is_accepted(host: str) -> None:
     manifest = ToolsetManifest(id="lab", name="Lab", version="1.0.0")
