@@ -106,13 +106,15 @@ class Upstream:
         project = self.world.project()
         return left_tasks.collect(project.engine(), project.chats, project.chats.ids())
 
-    def leave(self, tool: str, task_id: str, *, approved: bool = False, **args: Any) -> str:
+    def leave(
+        self, tool: str, task_id: str, *, approved: bool = False, server: str = "up", **args: Any
+    ) -> str:
         """Leave a running call whose process is killed after the server made a task of it; return its id."""
         project = self.world.project()
         with project.chats.open("c1") as chat:
-            found = project.catalog.find(f"up:{tool}")
+            found = project.catalog.find(f"{server}:{tool}")
             engine = project.engine()
-            request = CallRequest(f"up:{tool}", args)
+            request = CallRequest(f"{server}:{tool}", args)
             call = engine.new_call(chat, found, request, base=chat.head())
             if approved:
                 with engine.writing(chat) as writer:
@@ -131,15 +133,23 @@ def grant(root: Path) -> None:
     add_grant(root, "up", "server", "up", by="me")
 
 
-def with_odd_task(app: ASGIApp) -> ASGIApp:
-    """Answer requests about the task ``odd``: it is completed, and has no result."""
+def with_odd_tasks(app: ASGIApp) -> ASGIApp:
+    """Answer requests about the task ``odd``, which is completed without a result, and ``same``, of two servers.
+
+    The result of ``same`` is the query of the server's URL.
+    """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or (b"mcp-name", b"odd") not in scope["headers"]:
+        names = dict(scope.get("headers", ()))
+        task_id = names.get(b"mcp-name", b"").decode()
+        if task_id not in {"odd", "same"}:
             await app(scope, receive, send)
             return
         request = Request(scope, receive)
-        state = {"resultType": "complete", "taskId": "odd", "status": "completed", "result": None}
+        text = {"type": "text", "text": scope["query_string"].decode()}
+        result = None if task_id == "odd" else {"resultType": "complete", "content": [text]}
+        state = {"resultType": "complete", "taskId": task_id, "status": "completed"}
+        state |= {"result": result}
         answered = {"jsonrpc": "2.0", "id": (await request.json())["id"], "result": state}
         await JSONResponse(answered)(scope, receive, send)
 
@@ -151,27 +161,30 @@ def upstream(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
     folder = tmp_path_factory.mktemp("server_tasks")
     root = make_upstream(folder / "upstream")
     add_toolset(root, "jobs", JOBS, CODE)
-    with served(root, wrap=with_odd_task) as port, pytest.MonkeyPatch.context() as patch:
+    with served(root, wrap=with_odd_tasks) as port, pytest.MonkeyPatch.context() as patch:
         patch.setattr(task, "POLL_S", 0.05)
         world = make_world(folder / "project")
         world.configure()
-        world.write(
-            "up/toolset.yaml",
-            f"""\
-id: up
+        for server in ("up", "other"):
+            world.write(
+                f"{server}/toolset.yaml",
+                f"""\
+id: {server}
 name: Up
 version: "1"
 mcp_servers:
-  - id: up
-    url: http://127.0.0.1:{port}/mcp?names=underscore&chat=c1
+  - id: {server}
+    url: http://127.0.0.1:{port}/mcp?names=underscore&chat=c1&as={server}
     headers: {{Authorization: "Bearer {TOKEN}"}}
     requires_confirmation: false
 """,
-        )
+            )
         with Project.open(root).chats.new("c1"):
             pass
         grant(world.root)
         take(world.root, "up", "up")
+        add_grant(world.root, "other", "server", "other", by="me")
+        take(world.root, "other", "other")
         yield Upstream(root, world)
         CONNECTIONS.close()
 
@@ -443,6 +456,20 @@ def test_a_completed_task_without_a_result_is_an_error_of_its_server(upstream: U
     assert (
         "it is not the result of a tool; the tool may have had its effect" in record.error.message
     )
+
+
+def test_equal_ids_of_tasks_of_two_servers_belong_to_two_calls(upstream: Upstream) -> None:
+    grant(upstream.world.root)
+    for server in ("up", "other"):
+        upstream.leave("jobs_pend", "same", server=server, a=1)
+
+    assert upstream.collect() == set()
+
+    records = upstream.records()[:2]
+    assert {record.tool_id: str(record.result).rpartition("as=")[2] for record in records} == {
+        "up:jobs_pend": "up",
+        "other:jobs_pend": "other",
+    }
 
 
 def test_a_server_that_cannot_be_reached_is_asked_again_until_the_time_is_over(
