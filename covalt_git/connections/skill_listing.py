@@ -92,8 +92,8 @@ async def _list(
                 uris.add(spelling)
                 entries.append(fields)
                 for path, reason in unportable_files(skill).items():
-                    shown = display.in_line(display.shorten(path, _MOST_SHOWN))
-                    notes.append(f"the skill {uri} is listed, but its file {shown!r}: {reason}")
+                    name = display.in_line(display.shorten(path, _MOST_SHOWN))
+                    notes.append(f"the skill {uri} is listed, but its file {name!r}: {reason}")
         cursor = page.next_cursor
         if cursor is None:
             return
