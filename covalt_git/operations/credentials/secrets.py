@@ -123,7 +123,7 @@ def list_secrets(context: Context, _: EmptyRequest) -> SecretList:
 def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     """Look up a secret as a call does, and return its source and its length."""
     project, name = context.project, request.name
-    names = {row.name for row in _requested(project, None)} | _of_servers(project)
+    names = {row.name for row in _requested(project, None)} | _of_git_servers(project)
     # Without this, the secret_command would run for any name, also for a misspelt one.
     if name not in names:
         raise UnknownNameError("secret", name, names, list_with="covalt-git secret list")
@@ -137,7 +137,7 @@ def check_secret(context: Context, request: CheckSecret) -> SecretChecked:
     return SecretChecked(name=name, source=source, characters=len(value), masked=masked)
 
 
-def _of_servers(project: Project) -> set[str]:
+def _of_git_servers(project: Project) -> set[str]:
     """Return the names of the passwords of git servers: of the chats, and of the project's repository."""
     source = source_of(node_of(project.root))
     names = (project.config.storage.password_name, source and source.password_name)
@@ -159,12 +159,12 @@ def set_secret(context: Context, request: SetSecret) -> SecretSet:
         for row in _requested(context.project, None)
         if request.toolset_id in {None, row.toolset_id}
     ]
-    of_servers = _of_servers(context.project) if request.toolset_id is None else set()
-    names = {row.name for row in rows} | of_servers
+    of_git_servers = _of_git_servers(context.project) if request.toolset_id is None else set()
+    names = {row.name for row in rows} | of_git_servers
     if name not in names:
         raise UnknownNameError("secret", name, names, list_with="covalt-git secret list")
     # The user trusts a git server itself, so its password needs no grant.
-    if name not in of_servers and not any(
+    if name not in of_git_servers and not any(
         row.granted and row.trusted for row in rows if row.name == name
     ):
         toolset_id = next(row.toolset_id for row in rows if row.name == name)
