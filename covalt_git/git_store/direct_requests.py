@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store import git_http
 from covalt_git.git_store.checking import why_bad_commit, why_bad_tree
-from covalt_git.git_store.git_http import FLUSH, MOST_BYTES, GitHttp, OfferedRefs, UnsuitedError
+from covalt_git.git_store.git_http import (
+    FETCH,
+    FLUSH,
+    MOST_BYTES,
+    PUSH,
+    GitHttp,
+    OfferedRefs,
+    UnsuitedError,
+)
 from covalt_git.git_store.graph import peeled
 from covalt_git.git_store.incoming import BadPackError, PackLimits, Quarantine
 from covalt_git.git_store.objects import FOLDER, SUBMODULE, BrokenStoreError
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
     from covalt_git.git_store.server_repository import Move
     from covalt_git.git_store.store import GitStore
 
-_FETCH, _PUSH = "git-upload-pack", "git-receive-pack"
 _MOST_COMMITS = 256
 _MOST_OBJECTS = 4_000
 _MOST_HAVES = 64
@@ -53,7 +60,7 @@ def refs(repository: GitHttp) -> OfferedRefs:
         UnsuitedError: if stock git has to read them.
         OSError: if the server does not answer; also HTTPException.
     """
-    return git_http.read_offer(repository.get(_FETCH))
+    return git_http.read_offer(repository.get(FETCH))
 
 
 def fetch(repository: GitHttp, store: GitStore, oids: Iterable[str]) -> None:
@@ -80,7 +87,7 @@ def fetch(repository: GitHttp, store: GitStore, oids: Iterable[str]) -> None:
             FLUSH,
         ]
     )
-    parts = git_http.read_pack(repository.post(_FETCH, body, Git_Protocol="version=2"))
+    parts = git_http.read_pack(repository.post(FETCH, body, Git_Protocol="version=2"))
     try:
         with Quarantine.opened(store, store.path.parent, _LIMITS) as quarantine:
             quarantine.receive(parts)
@@ -130,7 +137,7 @@ def push(
             body += _limited(store.pack(_missing(store, tips, bases)))
         except BrokenStoreError as error:
             raise UnsuitedError from error
-    return git_http.read_report(repository.post(_PUSH, b"".join(body)))
+    return git_http.read_report(repository.post(PUSH, b"".join(body)))
 
 
 def _limited(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -146,7 +153,7 @@ def _check_offer(repository: GitHttp, store: GitStore) -> None:
     """Check that the server supports such a push: it would ignore ``atomic`` if it does not offer it."""
     read_at, object_format = _OFFERS.get(repository, (0.0, ""))
     if not object_format or time.monotonic() - read_at > _OFFER_S:
-        offer = git_http.read_offer(repository.get(_PUSH))
+        offer = git_http.read_offer(repository.get(PUSH))
         if not offer.capabilities >= _NEEDED:
             raise UnsuitedError
         object_format = offer.object_format

@@ -21,6 +21,9 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+FETCH, PUSH = "git-upload-pack", "git-receive-pack"
+"""The services of a git server."""
+
 MOST_BYTES = 8 << 20
 """Size of the largest request and response; stock git streams larger ones."""
 
@@ -102,6 +105,11 @@ class _Connections:
 
 
 _CONNECTIONS: dict[ServerPlace, _Connections] = {}
+# A fork has the same sockets, and would read the answers to requests that are not its own.
+os.register_at_fork(after_in_child=_CONNECTIONS.clear)
+
+_DROPPED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
+"""Errors of a connection that the server closed while it was idle."""
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:
@@ -171,6 +179,7 @@ class GitHttp:
             raise UnsuitedError
         connections = _CONNECTIONS.setdefault(self.place, _Connections(self.place))
         connection = connections.take()
+        was_idle = connection.sock is not None
         is_proxied = self.place.proxy and self.place.scheme == "http"
         target = self.url + path if is_proxied else urlsplit(self.url).path + path
         sent = {"User-Agent": "git/covalt-git", "Accept": accept, **dict(self.headers), **headers}
@@ -181,6 +190,13 @@ class GitHttp:
         except ssl.SSLCertVerificationError:
             connection.close()
             raise UnsuitedError from None  # git may have other certificates
+        except _DROPPED:
+            connection.close()
+            # The server may close a connection while a request is on its way to it. A read is repeated. A push is not,
+            # because the server may have moved the refs, and then refuses the second one.
+            if not was_idle or path == f"/{PUSH}":
+                raise
+            return self._request(method, path, body, accept, headers)
         except BaseException:
             connection.close()
             raise

@@ -3,13 +3,16 @@
 import random
 import subprocess
 from collections.abc import Iterator
+from http.client import RemoteDisconnected
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import pytest
 
 from covalt_git.git_store import direct_requests, git_http, server_repository
-from covalt_git.git_store.git_http import UnsuitedError
+from covalt_git.git_store.git_http import PUSH, UnsuitedError
 from covalt_git.git_store.objects import FILE, FOLDER, CommitObject, TreeEntry
 from covalt_git.git_store.server_repository import Move, PushRefusedError, ServerRepository
 from covalt_git.git_store.store import GitStore
@@ -196,6 +199,44 @@ def test_a_connection_that_the_server_closed_is_not_used_again(
         connection.sock.shutdown(0)  # reads end, as after the server has closed it
     repository.push(store, {"refs/covalt/a": Move(None, store.write_blob(b"a"))})
     assert server.commands == []
+
+
+def test_a_connection_that_ends_within_a_request_is_replaced_for_reads_only() -> None:
+    """The server answers the first request of each connection, reads the second, and closes."""
+    answers = []
+
+    class OnceOnly(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one_request(self) -> None:
+            answered = getattr(self, "answered", False)
+            if not answered:
+                super().handle_one_request()
+            elif self.rfile.readline():
+                self.close_connection = True
+
+        def do_GET(self) -> None:
+            self.answered = True
+            answers.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", f"application/x-{PUSH}-advertisement")
+            self.send_header("Content-Length", "4")
+            self.end_headers()
+            self.wfile.write(b"0000")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), OnceOnly) as http_server:
+        thread = Thread(target=http_server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        url = f"http://127.0.0.1:{http_server.server_port}/c1.git"
+        requests = git_http.GitHttp(url, git_http.place_of(url, {}))
+        try:
+            assert [requests.get(PUSH), requests.get(PUSH)] == [b"0000"] * 2
+            with pytest.raises(RemoteDisconnected):
+                requests.post(PUSH, b"0000")
+        finally:
+            http_server.shutdown()
+            thread.join()
+    assert len(answers) == 2
 
 
 @pytest.mark.parametrize(
