@@ -1,4 +1,4 @@
-"""Who may repair ``covalt.yaml`` while it has errors, so that nobody's rights are known from it as a whole."""
+"""Who may repair ``covalt.yaml`` while it has errors, so that the rights in it are not known."""
 
 from __future__ import annotations
 
