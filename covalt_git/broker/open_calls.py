@@ -15,6 +15,8 @@ import json
 import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from pydantic import ValidationError
+
 from covalt_git.models.queued_call import QueuedCall, QueuedEnd
 from covalt_git.models.reported_refs import UNREAD, ReportedRefs
 
@@ -215,7 +217,10 @@ class OpenCalls:
                 keys=[self.broker.key(f"refs:{chat_id}")],
                 args=[reported.counter, reported.model_dump_json(), STORED_S],
             )
-        newest = ReportedRefs.model_validate_json(text) if text else UNREAD
+        try:
+            newest = ReportedRefs.model_validate_json(text) if text else UNREAD
+        except ValidationError:  # of a newer version; the git server has the refs
+            return None
         return None if newest == UNREAD else newest
 
     def report(self, call: QueuedCall, *event: Any) -> None:

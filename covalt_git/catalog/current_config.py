@@ -34,7 +34,9 @@ def current_config(root: Path) -> ProjectConfig:
     storage = None
     if config.storage.type == "git":
         node = node_of(root)
-        storage = GitStorage(node, config.storage, config.secret_command, config.trusts_storage)
+        storage = GitStorage(
+            node, config.storage, config.secret_command, config.trusts_storage, root
+        )
     if key is None and storage is None:
         return config
     workspace = config.workspace.with_commit_key(key).with_git_storage(storage)

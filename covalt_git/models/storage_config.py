@@ -80,13 +80,15 @@ class GitStorage(NamedTuple):
     """The git storage of a project on this machine.
 
     Attributes:
-        root: the project.
-        config: its storage.
-        secret_command: its command for secrets.
-        is_trusted: whether the user of this machine has trusted it.
+        root: the folder of this machine that has the copies of the chats.
+        config: the storage.
+        secret_command: the project's command for secrets.
+        is_trusted: whether the user of this machine had trusted it when this was read.
+        project: the folder that has its ``covalt.yaml``, whose trust can be asked for again.
     """
 
     root: Path
     config: StorageConfig
     secret_command: tuple[str, ...]
     is_trusted: bool
+    project: Path

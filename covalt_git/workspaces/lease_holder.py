@@ -48,6 +48,9 @@ _FIRST_POLL_S, _LAST_POLL_S = 0.05, 1.0
 ASSUMED_S = 1.0
 """Time after which an assumed lease is taken, in seconds, so that long work is seldom repeated."""
 
+_LOOKS = 16
+"""Number of times that moving refs are looked at again at once."""
+
 _REFUSALS = 4
 """Number of times that the server refuses to move the lease, until that is reported."""
 
@@ -101,8 +104,10 @@ class LeaseHolder:
             return
         until, pause, reported = time.monotonic() + timeout_s, _FIRST_POLL_S, ""
         refusals = 0
-        while True:
-            holder = ""  # a ref moved meanwhile: look again at once
+        for look in itertools.count(1):
+            # A ref moved meanwhile: look again at once. If this happens each time, wait as for a holder: a server that
+            # does not have the objects of its refs would be asked without an end.
+            holder = "" if look < _LOOKS else "another node"
             refs = self.repository.refs()
             if ABOUT not in refs:
                 raise ChatGoneError(self.chat.id)

@@ -26,7 +26,7 @@ from covalt_git.git_store.server_repository import (
 from covalt_git.names import is_id, new_id, suggest_id
 from covalt_git.system import atomic_write
 from covalt_git.system.node_folder import data_of
-from covalt_git.trust import NotTrustedError, git_storage
+from covalt_git.trust import Consents, NotTrustedError, git_storage
 from covalt_git.workspaces.storage import REGISTRY
 
 if TYPE_CHECKING:
@@ -86,6 +86,18 @@ class ServerStorage:
         if not self.settings.is_trusted:
             raise NotTrustedError([git_storage(config)], self.settings.root)
         return ServerRepository(config.url_of(chat_id), config.username, self._password)
+
+    def check_trust(self) -> None:
+        """Check that the user still trusts the server, for work that began earlier.
+
+        Raises:
+            NotTrustedError: if the trust was withdrawn, or a pull has ended it.
+        """
+        settings = self.settings
+        permissions = [git_storage(settings.config)]
+        lacking = Consents.of(settings.project).lacking(permissions, strict=False)
+        if lacking or not settings.is_trusted:
+            raise NotTrustedError(lacking or permissions, settings.root)
 
     def chat_ids(self, *, most_age_s: float = 0.0) -> set[str]:
         """Return the chats that exist, as of at most ``most_age_s`` seconds ago.

@@ -54,6 +54,9 @@ class Storage(Protocol):
     def chat_ids(self, *, most_age_s: float = 0.0) -> set[str] | None:
         """Return the chats that exist, as of at most ``most_age_s`` seconds ago; None if ``data/chats`` decides."""
 
+    def check_trust(self) -> None:
+        """Check that the user still trusts the server, for work that began earlier."""
+
     def repository(self, chat_id: str) -> ChatRepository | None:
         """Return the repository of a chat on the server; None if there is no server."""
 
@@ -75,6 +78,9 @@ class LocalStorage:
 
     def chat_ids(self, *, most_age_s: float = 0.0) -> None:
         """Return None: the folders in ``data/chats`` decide."""
+
+    def check_trust(self) -> None:
+        """Do nothing."""
 
     def repository(self, _chat_id: str) -> None:
         """Return None."""

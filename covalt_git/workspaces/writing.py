@@ -126,7 +126,6 @@ def _leased(
         PushRefusedError,
         ServerError,
     )
-    from covalt_git.workspaces import later_pushes  # noqa: PLC0415
     from covalt_git.workspaces.lease_holder import LeaseHolder  # noqa: PLC0415
 
     holder = LeaseHolder(chat, repository, storage.node, storage.lease_s)
@@ -139,12 +138,15 @@ def _leased(
             except Exception:
                 # What it has changed before the error, such as committed edits; the error is what the caller gets.
                 with contextlib.suppress(CovaltError, OSError):
-                    holder.push(release=True)
+                    try:
+                        holder.push(release=True)
+                    except ServerError:
+                        _push_later(chat)
                 raise
             try:
                 holder.push(release=True)
             except ServerError as error:
-                later_pushes.push_later(chat.folder, partial(_push_left, chat.folder, chat.config))
+                _push_later(chat)
                 error.hint = (
                     "its work is stored on this node, and is pushed when the git server answers"
                 )
@@ -165,10 +167,13 @@ def _push_left(folder: Path, config: WorkspaceConfig) -> None:
     Raises:
         ServerError: if the server cannot be reached.
         ChatBusyError: if another process is writing.
+        NotTrustedError: if the user does not trust the server any more.
     """
     from covalt_git.workspaces.lease_holder import push_lost  # noqa: PLC0415 - of few projects
 
     with ChatStore(folder.name, folder, config) as chat:
+        # The server may have been away for hours, and the user may have ended the trust in it meanwhile.
+        chat.storage.check_trust()
         try:
             with writing(chat, timeout_s=0):
                 pass
@@ -191,10 +196,14 @@ def has_unpushed(chat: ChatStore) -> bool:
 
 def push_left_later(chat: ChatStore) -> None:
     """Push what an earlier process has left, when the git server answers."""
+    if has_unpushed(chat):
+        _push_later(chat)
+
+
+def _push_later(chat: ChatStore) -> None:
     from covalt_git.workspaces import later_pushes  # noqa: PLC0415 - of few projects
 
-    if has_unpushed(chat):
-        later_pushes.push_later(chat.folder, partial(_push_left, chat.folder, chat.config))
+    later_pushes.push_later(chat.folder, partial(_push_left, chat.folder, chat.config))
 
 
 def follow_server(chat: ChatStore, reported: ReportedRefs | None = None) -> None:

@@ -28,7 +28,7 @@ LATER = timedelta(seconds=LEASE_S + 2 * SKEW_S)
 def settings(root: Path, url: str, create: tuple[str, ...] = (), **more: Any) -> GitStorage:
     """Return the storage of the node whose project is at ``root``."""
     config = StorageConfig(type="git", url=url, create=create, **{"lease_s": LEASE_S, **more})
-    return GitStorage(root, config, (), is_trusted=True)
+    return GitStorage(root, config, (), is_trusted=True, project=root)
 
 
 def on_files(server: Path) -> tuple[str, tuple[str, ...]]:

@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from covalt_git.git_store.server_repository import ServerError, ServerRepository
-from covalt_git.workspaces import later_pushes, lease_holder
+from covalt_git.trust import NotTrustedError
+from covalt_git.workspaces import later_pushes, lease_holder, node_copy
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.lease import LOST, RUNNING
+from covalt_git.workspaces.lock import ChatBusyError
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import recover_calls, writing
 from tests.git_http_backend import http_backend
+from tests.trusting import use_config
 from tests.workspaces.nodes import LATER, node, on_files, prepare, taken
 from tests.workspaces.stores import call_record, pending_call
 from tests.wsgi_server import listening
@@ -159,3 +162,46 @@ def test_what_a_process_left_is_pushed_by_the_next_one(
     while later_pushes.waiting():
         threading.Event().wait(0.01)
     assert server.refs()["refs/heads/main"] == head
+
+
+def test_work_before_an_error_is_pushed_when_the_server_is_back(
+    nodes: tuple[Chats, Chats], server: Server
+) -> None:
+    def fail() -> None:
+        with nodes[0].open("c1") as chat, writing(chat) as writer:
+            (chat.workspace / "a.txt").write_text("an edit")
+            writer.commit_changes()
+            server.stop()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with ChatStore("c1", nodes[0].folder / "c1", nodes[0].config) as chat:
+        head = chat.head()
+    server.start()
+    while later_pushes.waiting():
+        threading.Event().wait(0.01)
+    assert server.refs()["refs/heads/main"] == head
+
+
+def test_nothing_is_pushed_to_a_server_that_the_user_does_not_trust_any_more(
+    nodes: tuple[Chats, Chats], server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[Callable[[], None]] = []
+    monkeypatch.setattr(later_pushes, "push_later", lambda _folder, push: left.append(push))
+    head = interrupted(nodes[0], server)
+    use_config(monkeypatch, tmp_path / "other", trusts=False)
+    server.start()
+    with pytest.raises(NotTrustedError):
+        left[0]()
+    assert server.refs().get("refs/heads/main") != head
+
+
+def test_a_server_that_lacks_the_objects_of_its_refs_is_not_asked_without_an_end(
+    nodes: tuple[Chats, Chats], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    monkeypatch.setattr(node_copy, "fetch", lambda *_: looks.append(1))
+    with nodes[0].open("c1") as chat, pytest.raises(ChatBusyError), writing(chat, timeout_s=0):
+        pass
+    assert len(looks) < 20
