@@ -29,6 +29,31 @@ class BrokenConfigError(CovaltError):
     code = "broken_config"
 
 
+class RestartNeededError(CovaltError):
+    """``covalt.yaml`` has settings of several machines, which this server could not read at its start."""
+
+    code = "restart_needed"
+    http_status = 503
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"this server began while {CONFIG} had errors, and the file now has chats or a project on a git server",
+            hint="stop the server, and start it again: covalt-git serve",
+        )
+
+
+_BEGUN_ALONE: set[Path] = set()
+"""Projects whose servers began in this process without the file, as those of one machine."""
+
+
+def begin_alone(root: Path) -> None:
+    """Note that a server of this process begins without knowing its ``covalt.yaml``.
+
+    The sessions, the keys of previews and the feed of such a server are those of one machine, until its end.
+    """
+    _BEGUN_ALONE.add(root)
+
+
 def unchanged_config(root: Path) -> ProjectConfig:
     """Return the same as :func:`read_config`; an unchanged file is not read again.
 
@@ -46,13 +71,17 @@ def read_config(root: Path) -> ProjectConfig:
 
     Raises:
         BrokenConfigError: with all problems of the file.
+        RestartNeededError: if it has settings that a server of this process could not read at its start.
     """
     reading = config_reading(root)
     if reading.value is None:
         raise BrokenConfigError(
             f"{CONFIG} has errors", hint="covalt-git validate", problems=reading.problems
         )
-    return reading.value
+    config = reading.value
+    if root in _BEGUN_ALONE and (config.storage.type == "git" or config.project is not None):
+        raise RestartNeededError
+    return config
 
 
 def startup_config(root: Path) -> ProjectConfig:

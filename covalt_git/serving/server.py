@@ -18,7 +18,12 @@ from covalt_git.credentials.agent_tokens import PREFIX
 from covalt_git.errors import CovaltError
 from covalt_git.gateway.http import PLACE
 from covalt_git.manifests.followed_project import current_root
-from covalt_git.manifests.project_config import BrokenConfigError, is_alone, startup_config
+from covalt_git.manifests.project_config import (
+    BrokenConfigError,
+    begin_alone,
+    is_alone,
+    startup_config,
+)
 from covalt_git.manifests.project_root import find_root
 from covalt_git.project import Project
 from covalt_git.serving.body_timeout import TIMEOUT_S, with_body_timeout
@@ -116,6 +121,7 @@ def serve(
         # Its pages repair the file.  A node of several machines, and a role, depend on what the file says.
         if role is not None or queue is not None or not is_alone(root):
             raise
+        begin_alone(root)
     node = root if project is None else node_of(project.root)
     settings = startup_config(root) if project is None else project.config
     if project is not None and role is not None and role not in project.config.roles:

@@ -112,6 +112,11 @@ def test_a_server_starts_with_a_broken_configuration_and_recovers_without_a_rest
     assert server.get("/config", **key)[0] == 200
     config.write_text(sound)
     assert server.get("/", **key)[0] == 200
+    # The server began as that of one machine, so its sessions would not end with those of other nodes.
+    url = "file:///srv/{chat_id}.git"
+    config.write_text(f"{sound}storage: {{type: git, url: '{url}'}}\n")
+    status, _, page = server.get("/", **key)
+    assert (status, b"start it again" in page) == (503, True)
 
     server.command.interrupt()
     assert "its pages only show and repair the file" in server.command.end().stderr
