@@ -179,13 +179,23 @@ class Context:
         """
         try:
             return is_admin(self.project.config, self.project.principal)
-        except BrokenConfigError:
+        except BrokenConfigError as error:
             if not self._repairs:
                 raise
+            problems = error.problems
         from covalt_git.catalog.config_repair import check_repair  # noqa: PLC0415 - few operations need it
 
-        check_repair(self.root, self._principal)
+        check_repair(self.root, self._principal, problems)
         return True
+
+    @property
+    def may_repair(self) -> bool:
+        """Whether the principal may repair ``covalt.yaml`` while the file has errors."""
+        try:
+            with self.repairing():
+                return self.is_admin
+        except CovaltError:
+            return False
 
     @contextmanager
     def repairing(self) -> Iterator[None]:

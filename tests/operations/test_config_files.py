@@ -108,6 +108,20 @@ def refusal_of_update(root: Path, base: str) -> str:
         (f"nonsense: 1\ndefault_role: owner\n{ROLES}", True),
         (f"nonsense: 1\ndefault_role: reader\n{ROLES}", False),
         ("nonsense: 1\ndefault_role: gone\n", False),
+        # Roles in a comment are none.
+        ("# Roles: default_role, roles: {}\nrules: [{pattern: a, effect: aks}]\n", True),
+        ("# roles: {}\nrules: [\n", True),
+        ("workspace:\n  durability: fast\n stray\n# default_role: x\n", True),
+        ('nonsense: ["a # b", {roles: 1}\n', False),
+        (" roles: {}\nrules: [\n", False),
+        # A wrong value in another part does not hide roles, and gives none.
+        (f"default_role: owner\n{ROLES}rules: [{{pattern: a, effect: aks}}]\n", True),
+        (f"default_role: owner\n{ROLES}rules: [{{pattern: a, effect: dney}}]\n", False),
+        (f"default_role: owner\n{ROLES}rules: [\n", False),
+        (f"default_role: owner\n{ROLES}limits: [\n", True),
+        (f"default_role: reader\n{ROLES}limits: [\n", False),
+        (f"default_role: owner\nroles: {{}}\n{ROLES}limits: [\n", False),
+        (f"rules: [\n{ROLES}", False),
     ],
 )
 def test_only_an_admin_by_the_readable_rights_repairs_the_file(
@@ -132,6 +146,20 @@ def test_rights_that_the_last_commit_denies_are_not_given_by_a_broken_file(
         file.write_bytes(broken)
         assert refusal(root) == "forbidden"
     file.unlink()
+    assert refusal(root) == "forbidden"
+
+
+def test_the_last_commit_decides_if_the_rights_of_a_broken_file_cannot_be_read(
+    operate: Operations,
+) -> None:
+    root, file = operate.root, operate.root / "covalt.yaml"
+    file.write_text(f"version: 1\ndefault_role: owner\n{ROLES}")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "roles")
+    file.write_text(f"version: 1\ndefault_role: owner\n{ROLES}rules: [\n")
+    assert ask(root, "get_config").broken
+    # What can be read still denies it.
+    file.write_text(f"version: 1\ndefault_role: reader\n{ROLES}rules: [\n")
     assert refusal(root) == "forbidden"
 
 

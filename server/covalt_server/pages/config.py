@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, make_response, render_template, request, url_for
 
+from covalt_git.catalog.config_repair import RightsUnknownError
 from covalt_git.errors import CovaltError
 from covalt_git.manifests.project_config import BrokenConfigError
 from covalt_git.manifests.project_root import CONFIG
@@ -16,7 +17,7 @@ from covalt_server.api.errors import error_response, wants_json
 from covalt_server.pages import layout, toolset_files
 from covalt_server.pages.toolset_files import Draft, check_form, fingerprint, typed
 from covalt_server.render import code, differences
-from covalt_server.request_context import ask, followed_source
+from covalt_server.request_context import ask, context, followed_source
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
@@ -34,7 +35,24 @@ def broken(error: BrokenConfigError) -> Response:
     """Answer each page while ``covalt.yaml`` has errors: with its problems and the way to repair them."""
     answer = error_response(error)
     if not wants_json():
-        answer.set_data(render_template("config_broken.html", error=error, source_of=source_of))
+        may_repair = context().may_repair
+        place = source_of if may_repair else None
+        answer.set_data(
+            render_template(
+                "config_broken.html", error=error, source_of=place, may_repair=may_repair
+            )
+        )
+    return answer
+
+
+@pages.app_errorhandler(RightsUnknownError)
+def not_repairable(error: RightsUnknownError) -> Response:
+    """Answer who may not repair the file: with its problems, without a link that leads back here."""
+    answer = error_response(error)
+    if not wants_json():
+        answer.set_data(
+            render_template("config_broken.html", error=error, source_of=None, may_repair=False)
+        )
     return answer
 
 

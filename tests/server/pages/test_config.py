@@ -70,6 +70,19 @@ def test_a_missing_file_is_created_and_what_is_no_text_is_named(
     assert "is a folder" in visitor.open(page.link("Check again")).text
 
 
+def test_who_may_not_repair_a_broken_file_is_told_what_to_do_without_a_loop(
+    visitor: Visitor, config: Path
+) -> None:
+    config.write_text(f"{config.read_text()}roles: {{r: {{allow: ['**']}}}}\n")
+    for address, status in (("/", 400), ("/config", 403)):
+        page = visitor.open(address)
+        assert page.status == status
+        assert "covalt.yaml:2:1" in page.text
+        assert "unknown key 'workspac'" in page.text
+        assert "in an editor on the server's machine" in page.text
+        assert '"/config' not in page.source
+
+
 def test_a_role_that_is_no_admin_does_not_see_the_file(visitor: Visitor, root: Path) -> None:
     configure(root, "default_role: r\nroles: {r: {allow: ['**']}, owner: {admin: true}}\n")
     for address in ("/config", "/config/fix", EDIT):
