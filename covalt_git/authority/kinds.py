@@ -115,6 +115,10 @@ def _either(yes: str, no: str, wider: bool) -> Callable[[Fact, Fact], list[Judge
 
 def _schema(old: Fact, new: Fact) -> list[Judgement]:
     """Compare the schemas that lists show, and what each parameter checks that they do not say."""
+    if new.value["unread"] is None:
+        return [unclear("its arguments are not known until its code can be read")]
+    if old.value["unread"] is None:
+        return [unclear("its arguments were not known, because its code could not be read")]
     judgements = judge_meaning(old.value["schema"], new.value["schema"])
     for name, digest in old.value["unread"].items():
         if new.value["unread"].get(name) == digest:

@@ -28,9 +28,12 @@ class ToolPlaces(NamedTuple):
 
 
 def tool_facts(
-    tool: Tool, config: ProjectConfig, places: ToolPlaces, unread: Mapping[str, str]
+    tool: Tool, config: ProjectConfig, places: ToolPlaces, unread: Mapping[str, str] | None
 ) -> Iterator[Fact]:
-    """Yield the facts of a tool that can be called; ``unread`` are the digests of what its schema does not say."""
+    """Yield the facts of a tool that can be called.
+
+    ``unread`` are the digests of what its schema does not say; None if its function cannot be read because of an error.
+    """
     at = places.declared
     subject = tool.tool_id
     yield Fact(subject, "tool", "", None, at(("id",)))
@@ -59,9 +62,11 @@ def tool_facts(
         yield from _token_facts(f"{subject}, its token", tool.security, at)
 
 
-def schema_fact(tool: Tool, place: Callable[[Loc], Place], unread: Mapping[str, str]) -> Fact:
+def schema_fact(
+    tool: Tool, place: Callable[[Loc], Place], unread: Mapping[str, str] | None
+) -> Fact:
     """Return the fact of the arguments that calls accept."""
-    value = {"schema": tool.input_schema, "unread": dict(unread)}
+    value = {"schema": tool.input_schema, "unread": None if unread is None else dict(unread)}
     return Fact(tool.tool_id, "schema", "", value, place(()), locate=place)
 
 

@@ -36,7 +36,7 @@ from covalt_git.models.toolset_state import (
 from covalt_git.names import REGISTRY_NAMESPACE, ToolId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from covalt_git.json_values import JsonObject
     from covalt_git.manifests.reading import Reading
@@ -81,7 +81,10 @@ def toolset_facts(toolset: Toolset, config: ProjectConfig) -> Iterator[Fact]:
         if not tool.is_locked:
             source = toolset.sources.get(tool.id.name)
             # A declared schema says what calls accept, whatever the function accepts besides.
-            unread = {} if source is None or tool.schema_is_declared else source.unread_digests
+            unread: Mapping[str, str] | None = {}
+            if not tool.schema_is_declared and tool.entrypoint is not None:
+                # Without the source the schema accepts everything, though no call can run the function.
+                unread = None if source is None else source.unread_digests
             yield from tool_facts(tool, config, _tool_places(toolset, tool), unread)
     yield from _page_facts(toolset, manifest)
     yield from _server_facts(toolset, manifest)
