@@ -12,7 +12,10 @@ function renew(box) {
   if (!url || !frame || frame.getAttribute("src") === url) return;
   const fresh = frame.cloneNode();
   fresh.src = url;
+  // Also the focus within the page of the frame, which otherwise moves to the beginning of the whole page.
+  const focused = document.activeElement === frame;
   frame.replaceWith(fresh);
+  if (focused) fresh.focus({ preventScroll: true });
 }
 
 function scale() {

@@ -41,6 +41,7 @@ def test_a_conversation_shows_the_app_of_its_branch_and_follows_it(
     api.write("index.html", "<h1>Second</h1>")
 
     expect(app(page).locator("h1")).to_have_text("Second")
+    expect(page.locator(".preview-frame iframe")).to_be_focused()
     expect(page.locator("#preview-changes .added")).to_contain_text("index.html")
     conversation, pane = page.locator(".conversation"), page.locator("#preview")
     left, right = conversation.bounding_box(), pane.bounding_box()
