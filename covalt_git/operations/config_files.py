@@ -29,7 +29,7 @@ from covalt_git.operations.registry import (
     invalid_field,
     operation,
 )
-from covalt_git.operations.toolset_files import BASE, HandWrittenChange, key_of, problems_in
+from covalt_git.operations.toolset_files import BASE, HandWrittenChange, key_of, problems_in, solved
 from covalt_git.system.node_folder import check_changeable
 from covalt_git.toolsets import config_changes
 from covalt_git.toolsets.config_changes import MISSING, committed_config, read_config_text
@@ -188,7 +188,10 @@ def _change(context: Context, new_text: str, request: FixConfig | UpdateConfig) 
             for problem in compared.problems
             if problem.path == CONFIG or key_of(problem) not in old_keys
         ),
-        solved=len(old_keys - {key_of(problem) for problem in compared.problems}),
+        solved=solved(
+            (problem for problem in compared.old_problems if problem.path == CONFIG),
+            compared.problems,
+        ),
         compared_with=compared.compared_with,
         grown=comparison.grown,
         authority=tuple(change for change in comparison.changes if change.verdict != "neutral"),

@@ -7,6 +7,7 @@ it.  It is shown before it is made: ``dry_run`` returns the difference, the prob
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -33,7 +34,7 @@ from covalt_git.toolsets.project_files import CheckedToolset
 from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from covalt_git.authority import ProjectSnapshot
@@ -47,7 +48,7 @@ BASE = "The SHA-256 of the file's bytes that were read, in hex."
 _MOST_CALLS = 5
 """Recent calls of a tool that a page can show."""
 
-_LOCAL_CHANGE = "Change the toolset although it is imported, which ends its grants."
+_LOCAL_CHANGE = "Change the toolset although it is imported, which can end its grants."
 
 
 class GetToolsetFile(ToolsetRequest):
@@ -318,7 +319,10 @@ def _change(
             for problem in problems
             if problem.path.startswith(folder) or key_of(problem) not in old_keys
         ),
-        solved=len(old_keys - {key_of(problem) for problem in problems}),
+        # Only of the problems that the toolset's page has listed before.
+        solved=solved(
+            (problem for problem in toolset.problems if key_of(problem) in old_keys), problems
+        ),
         compared_with="commit" if compared.is_of_commit else "files",
         grown=comparison.grown,
         authority=tuple(change for change in comparison.changes if change.verdict != "neutral"),
@@ -383,6 +387,20 @@ def _namespaces(snapshot: ProjectSnapshot, toolset_id: str) -> set[str]:
 def problems_in(root: Path, snapshot: ProjectSnapshot) -> tuple[Problem, ...]:
     """Return the problems that ``validate`` reports for a copy of the project."""
     return in_order([*snapshot.problems, *policy_problems(root)])
+
+
+def solved(old: Iterable[Problem], new: Iterable[Problem]) -> int:
+    """Return how many problems a change solves.
+
+    A problem with the same code in the same file, of something that was renamed, is the same one.
+    """
+    before = {key_of(problem): problem for problem in old}
+    after = {key_of(problem): problem for problem in new}
+    gone, fresh = (
+        Counter((rows[key].path, rows[key].code) for key in rows.keys() - others.keys())
+        for rows, others in ((before, after), (after, before))
+    )
+    return (gone - fresh).total()
 
 
 def key_of(problem: Problem) -> tuple[str, str, str, str]:

@@ -208,8 +208,8 @@ def check_local_change(toolset: Toolset, *, local_change: bool) -> None:
     """
     if toolset.state.imported and not local_change:
         raise ImportedError(
-            f"{toolset.id!r} is imported: a change of its files ends its grants, differs from what was signed, "
-            "and is merged with each update",
+            f"{toolset.id!r} is imported: a change of its files can end grants"
+            f"{', differs from what was signed' if toolset.state.signer else ''}, and is merged with each update",
             hint="send local_change: true to change it all the same",
         )
 

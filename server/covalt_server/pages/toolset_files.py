@@ -6,11 +6,12 @@ import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from flask import Blueprint, make_response, render_template, request, url_for
+from flask import Blueprint, flash, make_response, render_template, request, url_for
 from markupsafe import Markup
 
 from covalt_git.catalog import toolset_cache
 from covalt_git.errors import CovaltError
+from covalt_git.grants.status import missing_grants
 from covalt_git.manifests.toolset_files import MANIFEST, toolset_ids
 from covalt_git.operations import toolset_files
 from covalt_git.problems import codes
@@ -46,6 +47,7 @@ _MARK = "\ufeff"
 _NOTE = Markup('<span class="problem-note {}"><code>{}</code> {}{}{}</span>')
 _ACTS = Markup('<span class="row">{}</span>')
 _ACT = Markup('<a class="button small" href="{}">{}</a>')
+_LINK = Markup('{} no grant. <a href="{}">Review the grants</a>')
 _HINT = Markup(" <span>{}</span>")
 _ACTION = "change files of toolsets"
 
@@ -251,6 +253,7 @@ def _fix(toolset_id: str, *, error: CovaltError | None = None, note: str = "") -
         patch=differences.diff(change.diff),
         reviewed=fingerprint(change),
         source_of=source_of(toolset_id),
+        signer=_signer(toolset_id),
         error=error,
         note=note,
     )
@@ -271,6 +274,7 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
         error=draft.error,
         note=draft.note,
         source_of=source_of(file.toolset_id),
+        signer=_signer(file.toolset_id),
         language=code.language_of(draft.text, path=file.path),
         examples=[(_value_of(entry), entry) for entry in examples],
         example=request.form.get("example", _value_of(examples[0]) if examples else ""),
@@ -298,6 +302,14 @@ def saved_words(word: str, change: HandWrittenChange) -> str:
 
 
 def _saved(word: str, change: ToolsetFileChange) -> Response:
+    # A renamed server has no grant.  The message has no names, because a cookie carries it.
+    count = sum(
+        grant.kind == "server" for grant in missing_grants(_toolset(change.toolset_id))
+    )
+    if change.left_over and count:
+        address = url_for("toolsets.toolset", toolset_id=change.toolset_id, _anchor="grants")
+        words = "1 MCP server of this toolset has" if count == 1 else f"{count} MCP servers of this toolset have"
+        flash(_LINK.format(words, address), "warn")
     return layout.back(
         "toolsets.source",
         saved_words(word, change),
@@ -336,6 +348,15 @@ def fingerprint(change: HandWrittenChange) -> str:
     """Return a digest of everything that the page shows of a change."""
     shown = change.model_dump_json(exclude={"written"})
     return hashlib.sha256(shown.encode()).hexdigest()
+
+
+def _toolset(toolset_id: str) -> Toolset:
+    return toolset_cache.toolset(request_context.context().root, toolset_id)
+
+
+def _signer(toolset_id: str) -> str:
+    signer = _toolset(toolset_id).state.signer
+    return "" if signer is None else signer.principal
 
 
 def _examples(file: ToolsetFileText) -> tuple[PageExample, ...]:

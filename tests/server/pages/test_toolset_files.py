@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api_client import BEARER, HOME, configure
+from tests.api_client import BEARER, HOME, Api, configure
 from tests.server.visitor import Visitor
 
 EDIT = "/toolsets/data-lab/edit/tools/lab.py"
@@ -196,3 +196,29 @@ def test_a_page_is_shown_as_a_result_is_only_in_a_frame(visitor: Visitor) -> Non
     assert b"window.__TOOL_DATA__ = null" in typed.data
     assert typed.headers["Content-Security-Policy"].startswith("sandbox allow-scripts; ")
     assert "webrtc=block" in typed.headers["Connection-Allowlist"]
+
+
+def test_the_review_of_a_renamed_server_counts_its_problem_once_and_names_the_grant(
+    visitor: Visitor, api: Api, root: Path
+) -> None:
+    folder, state = root / "toolsets/gear", root / "toolsets/state/gear.yaml"
+    folder.mkdir()
+    (folder / "toolset.yaml").write_text(
+        'id: gear\nname: Gear\nversion: "1"\nmcp_servers:\n'
+        "  - {id: disk, command: python3, args: [gone.py]}\n"
+    )
+    api.post("add_grant", toolset_id="gear", kind="server", name="disk")
+    state.write_text(f"{state.read_text()}enabled: true\nsource_type: local\n")
+    form = visitor.open("/toolsets/gear/edit/toolset.yaml").form("/edit/toolset.yaml")
+    typed = form.fields["content"][0].replace("disk", "disc")
+
+    page = visitor.send(form, "Review", content=typed)
+    assert "1 warning left" in page.text
+    assert "solved" not in page.text
+    assert "signed" not in page.text
+    assert "The grants that end by it are listed above" in page.text
+
+    form = page.form("/edit/toolset.yaml")
+    page = visitor.send(form, "Save", content=typed, local_change="1")
+    assert "1 MCP server of this toolset has no grant." in page.text
+    assert page.link("Review the grants").endswith("/toolsets/gear#grants")
