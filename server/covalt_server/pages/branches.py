@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, flash, make_response, render_template, request
 
@@ -19,6 +19,7 @@ from covalt_git.operations.chats import (
     workspace_edits,
 )
 from covalt_server import request_context
+from covalt_server.forms.resolutions import Chosen, check_newest
 from covalt_server.pages import layout
 from covalt_server.pages.chats import diff_of
 from covalt_server.pages.workspace import with_breaks_of
@@ -26,7 +27,7 @@ from covalt_server.render import code, differences, previews
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from werkzeug.wrappers import Response
 
@@ -49,28 +50,6 @@ _HUNK = re.compile(
     r"^<{7} [^\n]*\n(?P<ours>.*?)^={7}\r?\n(?P<theirs>.*?)^>{7} [^\n]*(?:\n|\Z)",
     re.MULTILINE | re.DOTALL,
 )
-
-
-class Chosen(NamedTuple):
-    """The fields of a form about one conflict: the decision, those about hunks by number, and the edited text."""
-
-    decision: str
-    hunks: dict[int, str]
-    versions: str | None
-    content: str | None
-
-    def resolution(self) -> dict[str, Any]:
-        """Return the fields of a request; hunks without a decision are left out, which the operation refuses."""
-        if self.decision == "content":
-            return {
-                "decision": "content",
-                "content": self.content or "",
-                "versions": self.versions,
-            }
-        if self.decision == "hunks":
-            hunks = [self.hunks[number] for number in sorted(self.hunks)]
-            return {"decision": "hunks", "hunks": hunks, "versions": self.versions}
-        return {"decision": self.decision}
 
 
 _EDIT_BY_COMMAND = "covalt-git chat resolve prints it with --markers, and takes it with --with FILE"
@@ -170,12 +149,14 @@ def merge(chat_id: str) -> Response | str:
     def planned(text_of: str | None = None) -> Merged:
         return ask(merges.merge_branch, **fields, dry_run=True, text_of=text_of)
 
+    choices = _compared(choices, planned)
     if edited is not None:
         return _merge_page(chat_id, planned(), _editing(choices, planned(edited), edited))
     try:
         for path, choice in choices.items():
             if choice.decision == "content":
                 choices[path] = _with_breaks(choice, path, planned(path).conflicts)
+        check_newest(choices)
         _check_hunks(choices, planned().conflicts)
         decisions = [{"path": path} | choice.resolution() for path, choice in choices.items()]
         if form.get("step") == "show":
@@ -189,6 +170,8 @@ def merge(chat_id: str) -> Response | str:
             return _merge_page(chat_id, planned(), choices, result=result)
         outcome = ask(merges.merge_branch, **fields, resolutions=decisions)
     except CovaltError as error:
+        # Another time, because a change may have come since then.
+        choices = _compared(choices, planned)
         return make_response(_merge_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":  # new conflicts since the preview, or one without a choice
         return _merge_page(chat_id, outcome, choices, _undecided(outcome.conflicts, choices))
@@ -221,6 +204,7 @@ def undo_call(chat_id: str, call_id: str) -> Response | str:
     def planned(text_of: str | None = None) -> CallUndone:
         return _undo_call(chat_id, call_id, branch, dry_run=True, text_of=text_of)
 
+    choices = _compared(choices, planned)
     if step == "choose":
         return _undo_page(chat_id, planned(), choices)
     try:
@@ -230,12 +214,14 @@ def undo_call(chat_id: str, call_id: str) -> Response | str:
         for path, choice in choices.items():
             if choice.decision == "content":
                 choices[path] = _with_breaks(choice, path, planned(path).conflicts)
+        check_newest(choices)
         _check_hunks(choices, planned().conflicts)
         decisions = [{"path": path} | choice.resolution() for path, choice in choices.items()]
         outcome = _undo_call(
             chat_id, call_id, branch, resolutions=decisions, dry_run=step == "show"
         )
     except CovaltError as error:
+        choices = _compared(choices, planned)
         return make_response(_undo_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":
         return _undo_page(chat_id, planned(), choices, _undecided(outcome.conflicts, choices))
@@ -261,20 +247,24 @@ def conflicts(chat_id: str) -> str:
 def resolve(chat_id: str) -> Response | str:
     """Resolve one conflict; on an error, show the conflicts again with the reason and the choices."""
     path, edited = request.form.get("path", ""), request.form.get("edit")
-    choices = {path: _chosen(path, request.form.get("decision", ""))}
+
+    def listed_with(text_of: str | None) -> ConflictList:
+        return ask(merges.list_conflicts, chat_id=chat_id, text_of=text_of)
+
+    choices = _compared({path: _chosen(path, request.form.get("decision", ""))}, listed_with)
     if edited is not None:
-        listing = ask(merges.list_conflicts, chat_id=chat_id, text_of=edited)
-        return _conflicts_page(chat_id, choices=_editing(choices, listing, edited))
+        return _conflicts_page(chat_id, choices=_editing(choices, listed_with(edited), edited))
     try:
         if choices[path].decision == "content":
-            listing = ask(merges.list_conflicts, chat_id=chat_id, text_of=path)
-            choices[path] = _with_breaks(choices[path], path, listing.conflicts)
+            choices[path] = _with_breaks(choices[path], path, listed_with(path).conflicts)
+        check_newest(choices)
         if choices[path].decision == "hunks":
             _check_hunks(choices, ask(merges.list_conflicts, chat_id=chat_id).conflicts)
         outcome = ask(
             merges.resolve_conflict, chat_id=chat_id, path=path, **choices[path].resolution()
         )
     except CovaltError as error:
+        choices = _compared(choices, listed_with)
         return make_response(_conflicts_page(chat_id, error, choices), error.http_status)
     page = "branches.conflicts" if outcome.conflicts else "conversation.chat"
     return layout.back(page, "Resolved.", chat_id=chat_id)
@@ -289,7 +279,35 @@ def _chosen(path: str, decision: str) -> Chosen:
         number, _, of = rest.partition(":")
         if prefix == "hunk" and of == path and _NUMBER.fullmatch(number):
             hunks[int(number)] = way
-    return Chosen(decision, hunks, form.get(f"versions:{path}"), form.get(f"content:{path}"))
+    return Chosen(
+        decision,
+        hunks,
+        form.get(f"versions:{path}"),
+        form.get(f"content:{path}"),
+        form.get(f"merged:{path}", ""),
+        stale=f"stale:{path}" in form,
+        replaces=f"replaces:{path}" in form,
+    )
+
+
+def _compared(
+    choices: Mapping[str, Chosen],
+    planned: Callable[[str | None], Merged | ConflictList | CallUndone],
+) -> dict[str, Chosen]:
+    """Return the choices as they are about the conflicts as these are now; ``planned`` lists them with one text."""
+    compared = {}
+    for path, choice in choices.items():
+        conflicts = planned(path if choice.content is not None else None).conflicts
+        conflict = next((row for row in conflicts if path in {row.path, row.saved_as}), None)
+        if conflict is None:
+            compared[path] = choice
+            continue
+        versions = conflict.hunks.versions if conflict.hunks is not None else None
+        if choice.content is not None:
+            content = with_breaks_of(conflict.text or "", choice.content)
+            choice = choice._replace(content=content)  # noqa: PLW2901 - the same choice
+        compared[path] = choice.compared(conflict.text or "", versions)
+    return compared
 
 
 def _editing(
@@ -313,9 +331,11 @@ def _editing(
         )
     choice = choices.get(path) or _chosen(path, "")
     conflict = next(row for row in listing.conflicts if path in {row.path, row.saved_as})
+    merged, versions = text, None
     if conflict.hunks is not None:
         text = _with_decisions(text, choice.hunks, len(conflict.hunks.hunks))
-    return choices | {path: choice._replace(decision="content", content=text)}
+        versions = conflict.hunks.versions
+    return choices | {path: choice.edits(text, merged, versions)}
 
 
 def _with_decisions(text: str, decisions: dict[int, str], count: int) -> str:

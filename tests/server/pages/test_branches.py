@@ -86,6 +86,50 @@ def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api
     assert folder(branched) == {"a.txt": "idea\n", "b.txt": "b\n"}
 
 
+def test_an_edited_result_does_not_drop_a_line_that_comes_later(
+    visitor: Visitor, branched: Api
+) -> None:
+    action, mine = "/chats/c1/merge", {"choice:a.txt": "content", "content:a.txt": "mine\n"}
+    branched.write("a.txt", "main\n")
+    page = visitor.open("/chats/c1/merge?branch=idea")
+    edited = visitor.send(page.form(action), "Edit the result")
+    assert "newer merge" not in edited.source
+    branched.write("a.txt", "main\nlater\n")
+
+    for _ in range(2):  # The same button again is not enough.
+        edited = visitor.send(edited.form(action), "Merge", **mine)
+        assert edited.status == 409
+        assert "later" in edited.changed_lines("del")
+        assert edited.form(action).fields["content:a.txt"] == ["mine\n"]
+    shown = visitor.send(
+        edited.form(action), "Show the result", **mine, **{"replaces:a.txt": "1"}
+    )
+    assert "by these choices" in shown.text
+    branched.write("a.txt", "main\nlater\nlast\n")
+    page = visitor.send(shown.form(action), "Merge", **mine, **{"replaces:a.txt": "1"})
+    assert page.status == 409
+    assert folder(branched)["a.txt"] == "main\nlater\nlast\n"
+
+    visitor.send(page.form(action), "Merge", **mine, **{"replaces:a.txt": "1"})
+    assert folder(branched)["a.txt"] == "mine\n"
+
+
+def test_decisions_about_hunks_are_not_applied_to_other_hunks(
+    visitor: Visitor, branched: Api
+) -> None:
+    branched.write("a.txt", "main\n")
+    form = visitor.open("/chats/c1/merge?branch=idea").form("/chats/c1/merge")
+    branched.write("a.txt", "another\n")
+
+    page = visitor.send(form, "Merge", **{"choice:a.txt": "hunks", "hunk:1:a.txt": "theirs"})
+
+    assert page.status == 409
+    assert "has changed since its hunks were shown" in page.text
+    radios = [one for one in page.named("input") if one.get("name") == "hunk:1:a.txt"]
+    assert len(radios) == 3
+    assert not [one for one in radios if "checked" in one]
+
+
 def test_a_merge_that_was_undone_is_made_again_by_a_link(visitor: Visitor, branched: Api) -> None:
     branched.write("mine.txt", "mine\n")
     visitor.send(visitor.open("/chats/c1/merge?branch=idea").form("/chats/c1/merge"))
