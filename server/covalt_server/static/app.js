@@ -55,6 +55,9 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("submit", (event) => {
   const button = event.submitter;
   if (event.defaultPrevented || !button || event.target.method !== "post") return;
+  // This page answered a form, so Back would open an error of the browser, which may not send the form again.  A step of
+  // the history that is replaced is loaded with GET.
+  if ("answer" in document.documentElement.dataset) history.replaceState(history.state, "", location.href);
   // After the browser has collected the fields, because a disabled button is not sent.
   setTimeout(() => {
     button.disabled = true;

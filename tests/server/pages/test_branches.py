@@ -114,6 +114,21 @@ def test_an_edited_result_does_not_drop_a_line_that_comes_later(
     assert folder(branched)["a.txt"] == "mine\n"
 
 
+def test_back_to_a_page_that_answered_a_form_opens_the_page_of_the_merge(
+    page: BrowserPage, served: Live, branched: Api
+) -> None:
+    branched.write("a.txt", "main\n")
+    page.goto(f"{served.url}/chats/c1/merge?branch=idea")
+    page.get_by_role("button", name="Edit the result").click()
+    page.get_by_label("Use the whole file of idea").check()
+    page.get_by_role("button", name="Merge", exact=True).click()
+    expect(page.get_by_text("Merged idea into main.")).to_be_visible()
+
+    page.go_back()
+
+    expect(page.get_by_text("Nothing to merge")).to_be_visible()
+
+
 def test_decisions_about_hunks_are_not_applied_to_other_hunks(
     visitor: Visitor, branched: Api
 ) -> None:
