@@ -108,13 +108,13 @@ def refusal_of_update(root: Path, base: str) -> str:
         (f"nonsense: 1\ndefault_role: owner\n{ROLES}", True),
         (f"nonsense: 1\ndefault_role: reader\n{ROLES}", False),
         ("nonsense: 1\ndefault_role: gone\n", False),
-        # Roles in a comment are none.
+        # A comment defines no roles.
         ("# Roles: default_role, roles: {}\nrules: [{pattern: a, effect: aks}]\n", True),
         ("# roles: {}\nrules: [\n", True),
         ("workspace:\n  durability: fast\n stray\n# default_role: x\n", True),
         ('nonsense: ["a # b", {roles: 1}\n', False),
         (" roles: {}\nrules: [\n", False),
-        # A wrong value in another part does not hide roles, and gives none.
+        # A wrong value in another part does not hide roles.
         (f"default_role: owner\n{ROLES}rules: [{{pattern: a, effect: aks}}]\n", True),
         (f"default_role: owner\n{ROLES}rules: [{{pattern: a, effect: dney}}]\n", False),
         (f"default_role: owner\n{ROLES}rules: [\n", False),

@@ -53,7 +53,11 @@ class Chosen(NamedTuple):
     def edits(self, content: str, merged: str, versions: str | None) -> Chosen:
         """Return this with a text to edit, which was made of the ``merged`` text of these versions."""
         return self._replace(
-            decision="content", content=content, merged=digest(merged), versions=versions, stale=False
+            decision="content",
+            content=content,
+            merged=digest(merged),
+            versions=versions,
+            stale=False,
         )
 
     def compared(self, merged: str, versions: str | None) -> Chosen:

@@ -303,12 +303,14 @@ def saved_words(word: str, change: HandWrittenChange) -> str:
 
 def _saved(word: str, change: ToolsetFileChange) -> Response:
     # A renamed server has no grant.  The message has no names, because a cookie carries it.
-    count = sum(
-        grant.kind == "server" for grant in missing_grants(_toolset(change.toolset_id))
-    )
+    count = sum(grant.kind == "server" for grant in missing_grants(_toolset(change.toolset_id)))
     if change.left_over and count:
         address = url_for("toolsets.toolset", toolset_id=change.toolset_id, _anchor="grants")
-        words = "1 MCP server of this toolset has" if count == 1 else f"{count} MCP servers of this toolset have"
+        words = (
+            "1 MCP server of this toolset has"
+            if count == 1
+            else f"{count} MCP servers of this toolset have"
+        )
         flash(_LINK.format(words, address), "warn")
     return layout.back(
         "toolsets.source",

@@ -101,9 +101,7 @@ def test_an_edited_result_does_not_drop_a_line_that_comes_later(
         assert edited.status == 409
         assert "later" in edited.changed_lines("del")
         assert edited.form(action).fields["content:a.txt"] == ["mine\n"]
-    shown = visitor.send(
-        edited.form(action), "Show the result", **mine, **{"replaces:a.txt": "1"}
-    )
+    shown = visitor.send(edited.form(action), "Show the result", **mine, **{"replaces:a.txt": "1"})
     assert "by these choices" in shown.text
     branched.write("a.txt", "main\nlater\nlast\n")
     page = visitor.send(shown.form(action), "Merge", **mine, **{"replaces:a.txt": "1"})
