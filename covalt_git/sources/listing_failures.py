@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING
 from covalt_git.credentials.leaks import masked
 from covalt_git.credentials.values import Mask, SecretsFileError, SecretStore
 from covalt_git.errors import CovaltError
+from covalt_git.json_values import canonical_json
 from covalt_git.manifests.machine_folders import check_no_link
+from covalt_git.manifests.toolset_files import MANIFEST
+from covalt_git.models.sources.server_definition import grant_facts
+from covalt_git.models.toolset_manifest import Source
+from covalt_git.models.toolset_state import ProcessGrant, ServerGrant
 from covalt_git.system import atomic_write
 from covalt_git.system.node_folder import data_of
 
@@ -26,10 +31,10 @@ _FIELDS = ("message", "hint", "code")
 
 
 def failure_of(root: Path, source: ToolSource) -> CovaltError | None:
-    """Return why the last listing of a source failed; None if it did not, or its toolset has changed."""
+    """Return why the last listing of a source failed; None if it did not, or the source or its grants have changed."""
     try:
         stored = json.loads(_file(root, source).read_bytes())
-        # A changed toolset may list its tools.
+        # A changed source may list its tools, and so may a server that got another grant since.
         if stored["source"] != _source(source):
             return None
         message, hint, code = (str(stored[name]) for name in _FIELDS)
@@ -66,4 +71,16 @@ def _file(root: Path, source: ToolSource) -> Path:
 
 
 def _source(source: ToolSource) -> dict[str, str]:
-    return {"toolset": source.toolset.id, "digest": source.toolset.digest}
+    """Return what the outcome of a listing depends on; a change of another server of the toolset is not part of it."""
+    toolset, declared = source.toolset, source.declared
+    grants = toolset.state.grants.values()
+    if isinstance(declared, Source):
+        hashes = {path: text for path, text in toolset.files.hashes.items() if path != MANIFEST}
+        facts = [declared.model_dump(mode="json"), hashes]
+        of_source = [grant for grant in grants if not isinstance(grant, ProcessGrant | ServerGrant)]
+    else:
+        facts = [grant_facts(declared, toolset.files.hashes)["digest"]]
+        servers = (grant for grant in grants if isinstance(grant, ProcessGrant | ServerGrant))
+        of_source = [grant for grant in servers if grant.server == declared.id]
+    facts.append([grant.model_dump(mode="json") for grant in of_source])
+    return {"toolset": toolset.id, "digest": canonical_json.digest(facts)}
