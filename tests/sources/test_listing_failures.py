@@ -39,9 +39,7 @@ def declare(root: Path, text: str) -> None:
 
 
 def failures(root: Path, *servers: str) -> list[str | None]:
-    found = [
-        listing_failures.failure_of(root, find_source(root, "gear", name)) for name in servers
-    ]
+    found = [listing_failures.failure_of(root, find_source(root, "gear", name)) for name in servers]
     return [error.message if error else None for error in found]
 
 

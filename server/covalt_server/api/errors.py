@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from covalt_git.toolsets.tool_registry import ToolNotFoundError
 from covalt_server.security import RequestRefusedError, masked_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from flask import Flask
     from werkzeug.wrappers import Response
@@ -47,6 +48,11 @@ _PHRASES = {
 }
 """Phrases that Python 3.13 changed (to those of RFC 9110); error codes are derived from phrases."""
 
+
+_LIST_COMMAND = re.compile(
+    r"(?:list them with )?(?:`covalt-git [a-z]+ (?:list|show)[^`]*`|covalt-git [a-z]+ (?:list|show)(?: [\w.:/-]+)*)\Z"
+)
+"""The end of a hint that only lists or shows something."""
 
 _LISTS = frozenset(
     {
@@ -106,7 +112,14 @@ def error_response(error: CovaltError, cause: HTTPException | None = None) -> Re
         words = phrase(status)
         links = () if refused else _links(error, status)
         answer = make_response(
-            render_template(template, error=error, status=status, words=words, links=links)
+            render_template(
+                template,
+                error=error,
+                hint=_page_hint(error.hint, links),
+                status=status,
+                words=words,
+                links=links,
+            )
         )
     answer.status_code = status
     for name, value in cause.get_headers() if cause is not None else ():
@@ -178,6 +191,11 @@ def _links(error: CovaltError, status: int) -> list[tuple[str, str]]:
     lists = [link for link in links if link[0] in _LISTS]
     above = [link for link in links if link[0] not in _LISTS][:1]
     return [*above, *lists[-1:], ("Start page", "/")]
+
+
+def _page_hint(hint: str, links: Sequence[tuple[str, str]]) -> str:
+    """Return a hint for a page: without the command that lists or shows what a link of the page opens."""
+    return _LIST_COMMAND.sub("", hint).rstrip(" ;") if len(links) > 1 else hint
 
 
 def _page_with_form() -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from flask import Blueprint, jsonify, render_template, request, url_for
@@ -47,12 +47,14 @@ def redirect_when_ready(stream: CallStream, *, approved: bool = False) -> Respon
     """
     inquiry = stream.until_ended_or_asking(WAIT_S)
     message = _after_approval(stream) if approved else ""
+    kind: Literal["good", "warn"] = "warn" if _has_failed(stream) else "good"
     # A refused call has no record, so the conversation could not show the reason.
     if request.values.get("to") == "chat" and not isinstance(stream.outcome, CovaltError):
         anchor = f"c-{stream.call.call_id}"
         return layout.back(
             "conversation.chat",
             message,
+            kind,
             chat_id=stream.call.chat_id,
             call=stream.call.call_id if approved else None,
             _anchor=anchor,
@@ -71,8 +73,13 @@ def redirect_when_ready(stream: CallStream, *, approved: bool = False) -> Respon
         where = {"tool_id": call.tool_id, "chat": call.chat_id, "run": call.call_id}
         return layout.back("tools.tool", **where, _anchor="result")
     return layout.back(
-        "calls.call", message, chat_id=stream.call.chat_id, call_id=stream.call.call_id
+        "calls.call", message, kind, chat_id=stream.call.chat_id, call_id=stream.call.call_id
     )
+
+
+def _has_failed(stream: CallStream) -> bool:
+    outcome = stream.outcome
+    return isinstance(outcome, CovaltError) or (outcome is not None and outcome.error is not None)
 
 
 def _after_approval(stream: CallStream) -> str:

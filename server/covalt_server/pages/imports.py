@@ -6,7 +6,7 @@ upload and imports exactly the same files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from flask import Blueprint, make_response, redirect, render_template, request, url_for
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 pages = Blueprint("imports", __name__)
 
 _WHAT = "import toolsets"
+
+_MOST_NAMED = 5
+"""Servers and namespaces in a message, which a cookie has to hold."""
 
 
 class _Choice(TypedDict, total=False):
@@ -131,11 +134,13 @@ def import_reviewed(bundle_id: UUID) -> Response:
         return _refused(error)
     # After the import, so that a refused one can be repeated from its review, with `force` for example.
     drop_bundle(root, bundle_id)
-    failed = next((source.source for source in result.sources if source.failure is not None), None)
-    if failed is None:
-        return back_with_next_step(result.toolset_id, "", _outcome(result))
-    anchor = f"source-{failed.rpartition('/')[2]}"
-    return back(result.toolset_id, anchor, _outcome(result))
+    failed = _failed(result)
+    conflicts = result.update is not None and result.update.conflicts
+    kind: Literal["good", "warn"] = "warn" if failed or conflicts or result.taken else "good"
+    if failed:
+        # At the top of the page, which also shows other problems, and links to each server that failed.
+        return back(result.toolset_id, "", _outcome(result), kind)
+    return back_with_next_step(result.toolset_id, "", _outcome(result), kind)
 
 
 @pages.post("/imports/<uuid:bundle_id>/drop")
@@ -171,13 +176,27 @@ def _read_bundle() -> Bundle:
     raise CovaltError("no bundle was chosen", hint="choose a ZIP, or enter its URL")
 
 
+def _failed(result: ToolsetImported) -> list[str]:
+    return [source.source for source in result.sources if source.failure is not None]
+
+
 def _outcome(result: ToolsetImported) -> str:
+    message = _imported(result)
+    taken = [layout.sentence(text) for text in result.taken[:_MOST_NAMED]]
+    if len(result.taken) > len(taken):
+        taken.append(f"{len(result.taken) - len(taken)} more namespaces exist already")
+    return " ".join([message, *(f"{text}." for text in taken)])
+
+
+def _imported(result: ToolsetImported) -> str:
     if result.trusted:
-        failed = [source.source for source in result.sources if source.failure is not None]
+        failed = _failed(result)
         if not failed:
             return "Imported, enabled and granted."
         # The reason is on the page that the browser goes to, because it can be longer than a cookie.
-        return f"Imported, enabled and granted, but {' and '.join(failed)} did not list {'its' if len(failed) == 1 else 'their'} tools."
+        named = failed[:_MOST_NAMED]
+        named += [f"{len(failed) - len(named)} more"] if len(failed) > len(named) else []
+        return f"Imported, enabled and granted, but {' and '.join(named)} did not list {'its' if len(failed) == 1 else 'their'} tools."
     if result.update is None:
         return "Imported. The toolset is disabled and has no grants."
     if not result.update.conflicts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from flask import flash, g, redirect, request, url_for
 from markupsafe import Markup, escape
@@ -104,7 +104,7 @@ def escape_hidden(app: Flask) -> None:
     app.add_template_filter(_coded, "coded")
     app.add_template_filter(results.as_arguments, "arguments")
     app.add_template_filter(results.as_short_arguments, "short_arguments")
-    app.add_template_filter(_sentence, "sentence")
+    app.add_template_filter(sentence, "sentence")
     app.add_template_filter(_reason_words, "reason_words")
     app.add_template_filter(_lines, "lines")
     app.jinja_env.finalize = displayed
@@ -123,7 +123,7 @@ def _is_html(value: object) -> bool:
     return hasattr(value, "__html__")
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     """Return a text with its first letter capitalized, unless it begins with an id or a path."""
     return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
@@ -161,13 +161,15 @@ def _lines(value: object) -> Markup:
     return escape(value if _is_html(value) else display.in_lines(str(value)))
 
 
-def back(endpoint: str, message: str = "", /, **values: Any) -> Response:
+def back(
+    endpoint: str, message: str = "", kind: Literal["good", "warn"] = "good", /, **values: Any
+) -> Response:
     """Redirect the browser that submitted a form to a page, which shows ``message`` once.
 
-    A conversation opens at its end, unless ``values`` have another ``_anchor``.  The message is sent in a cookie, so it must not contain secrets or values of the form.
+    ``kind`` is ``warn`` if the message reports a problem.  A conversation opens at its end, unless ``values`` have another ``_anchor``.  The message is sent in a cookie, so it must not contain secrets or values of the form.
     """
     if message:
-        flash(message, "good")
+        flash(message, kind)
     if endpoint == "conversation.chat":
         values.setdefault("_anchor", "end")
     return redirect(url_for(endpoint, **values), 303)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from flask import flash, make_response, render_template, url_for
@@ -133,6 +133,9 @@ def toolset_page(
             for group in groups
         )
 
+    # The sources of a manifest with errors are not known; the page shows the errors.
+    given = tool_sources(root, toolset_id) if detail.files and toolset.manifest else ()
+
     def connections(source: ToolSource) -> list[sources.ConnectionRow]:
         return sources.connections(root, toolset_id, source.declared.id)
 
@@ -147,8 +150,12 @@ def toolset_page(
         if may_grant and detail.lacking
         else None,
         ended=offer(toolset, *ended_grants(toolset)) if may_grant and detail.ended else None,
-        # The sources of a manifest with errors are not known; the page shows the errors.
-        given=tool_sources(root, toolset_id) if detail.files and toolset.manifest else (),
+        given=given,
+        failed_first=[
+            source.namespace
+            for source in given
+            if source.lock is None and listing_failures.failure_of(root, source) is not None
+        ],
         connections=connections,
         failure_of=lambda source: listing_failures.failure_of(root, source),
         hidden_of=lambda source, why: _hidden_file(toolset, source, why) if may_grant else None,
@@ -248,14 +255,18 @@ def perform(
     return back(toolset_id, *target)
 
 
-def back_with_next_step(toolset_id: str, anchor: str, message: str) -> Response:
+def back_with_next_step(
+    toolset_id: str, anchor: str, message: str, kind: Literal["good", "warn"] = "good"
+) -> Response:
     """Return to the page with a message that says what to do next: without that, it would seem that all is fine."""
     step = next_step(toolset_id)
     if step is None:
-        return back(toolset_id, anchor, message)
+        return back(toolset_id, anchor, message, kind)
     flash(f"{message} {step.text}", "warn")
     return back(toolset_id, step.anchor or anchor, "")
 
 
-def back(toolset_id: str, anchor: str, message: str) -> Response:
-    return layout.back("toolsets.toolset", message, toolset_id=toolset_id, _anchor=anchor)
+def back(
+    toolset_id: str, anchor: str, message: str, kind: Literal["good", "warn"] = "good"
+) -> Response:
+    return layout.back("toolsets.toolset", message, kind, toolset_id=toolset_id, _anchor=anchor)

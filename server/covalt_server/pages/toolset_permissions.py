@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from flask import Blueprint, make_response, request
@@ -29,6 +29,9 @@ pages = Blueprint("toolset_permissions", __name__)
 _VALUE = "value:"
 """Prefix of the fields for values of secrets in the form that grants everything."""
 
+_MOST_STORED = 10
+"""Secrets that a message names, because a cookie has to hold it."""
+
 _MOST_ENDED = 300
 """Characters of the permissions that a message says are no longer trusted, for the same reason."""
 
@@ -38,9 +41,11 @@ def sign_in(toolset_id: str, name: str) -> Response:
     """Start a sign-in, complete it with a pasted address, or sign out; an error is shown on the page."""
     as_admin("sign in for toolsets")
     server, form = f"{toolset_id}/{name}", request.form
+    kind: Literal["good", "warn"] = "good"
     try:
         if form.get("action") == "out":
             signed_out = ask(logins.log_out, server=server)
+            kind = "warn" if signed_out.not_taken_back else "good"
             message = " ".join(["Signed out.", *signed_out.not_taken_back])
         elif address := form.get("address", "").strip():
             ask(running_sign_ins.paste_address, server=server, address=address)
@@ -54,7 +59,7 @@ def sign_in(toolset_id: str, name: str) -> Response:
             message = "Sign in at the provider."
     except CovaltError as error:
         return make_response(toolset_page(toolset_id, error), error.http_status)
-    return back(toolset_id, "sign-ins", message)
+    return back(toolset_id, "sign-ins", message, kind)
 
 
 @pages.post("/toolsets/<toolset_id>/grants")
@@ -114,7 +119,9 @@ def set_secret(toolset_id: str) -> Response:
     message = f"Stored the value of {display.shorten(name)}."
     if stored.narrowed:
         message += " Other users could access secrets.env before; now only you can (mode 600)."
-    return back_with_next_step(toolset_id, f"secret-{quote(name)}", message)
+    return back_with_next_step(
+        toolset_id, f"secret-{quote(name)}", message, "warn" if stored.narrowed else "good"
+    )
 
 
 @pages.post("/toolsets/<toolset_id>/grants/requested")
@@ -122,6 +129,8 @@ def grant_requested(toolset_id: str) -> Response:
     """Grant everything that a toolset requests and lacks, if it has not changed since it was shown."""
     ask(grants.add_requested_grants, toolset_id=toolset_id, **_reviewed())
     message = "Granted all requested permissions."
+    stored: list[str] = []
+    kind: Literal["good", "warn"] = "good"
     # After the grant: only the value of a granted secret can be stored.
     for field, value in request.form.items():
         name = field.removeprefix(_VALUE)
@@ -129,9 +138,15 @@ def grant_requested(toolset_id: str) -> Response:
             continue
         try:
             ask(secrets.set_secret, toolset_id=toolset_id, name=name, value=value)
+            stored.append(display.shorten(name))
         except CovaltError as error:
+            kind = "warn"
             message += f" The value of {display.shorten(name)} was not stored: {error.message}."
-    return back_with_next_step(toolset_id, "grants", message)
+    if stored:
+        more = f" and {len(stored) - _MOST_STORED} more" if len(stored) > _MOST_STORED else ""
+        word = "value" if len(stored) == 1 else "values"
+        message += f" Stored the {word} of {', '.join(stored[:_MOST_STORED])}{more}."
+    return back_with_next_step(toolset_id, "grants", message, kind)
 
 
 @pages.post("/toolsets/<toolset_id>/grants/again")

@@ -65,6 +65,13 @@ def test_a_page_that_does_not_exist_leads_to_the_list_of_its_kind(visitor: Visit
     assert visitor.open("/nowhere").link("Start page") == "/"
 
 
+@pytest.mark.usefixtures("api")
+def test_an_error_page_leaves_out_the_command_that_its_link_replaces(visitor: Visitor) -> None:
+    for address in ("/chats/nope", "/tools/nope:nope", "/toolsets/nope", "/approvals/nope"):
+        assert not re.search(r"covalt-git [a-z]+ list", visitor.open(address).text)
+    assert "Did you mean 'data-lab'?" in visitor.open("/toolsets/data-labb").text
+
+
 def test_a_decision_about_a_stale_approval_leads_to_the_approval_as_it_is_now(
     visitor: Visitor, api: Api
 ) -> None:
@@ -75,5 +82,6 @@ def test_a_decision_about_a_stale_approval_leads_to_the_approval_as_it_is_now(
     page = visitor.send(form)
 
     assert page.status == 409
+    assert "covalt-git approval" not in page.text
     page = visitor.open(page.link("The approval as it is now"))
     assert "denied" in page.text

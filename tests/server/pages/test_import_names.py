@@ -55,6 +55,30 @@ def test_a_second_document_of_a_name_replaces_only_what_the_user_chooses(
     assert {name: servers_of(root, name) for name in left} == left
 
 
+def test_an_import_whose_servers_fail_names_each_in_a_message_that_is_not_green(
+    visitor: Visitor, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_config(monkeypatch, tmp_path / "config")
+    Consents.of(root).trust_new_project()
+    gear = root / "toolsets/gear"
+    gear.mkdir()
+    text = 'id: gear\nname: Gear\nversion: "1"\nmcp_servers: [{id: clock, command: "true"}]\n'
+    (gear / "toolset.yaml").write_text(text)
+    servers = {name: {"command": "python3", "args": ["-c", "0"]} for name in ("clock", "time")}
+    document = json.dumps({"mcpServers": servers}).encode()
+    page = visitor.open("/imports")
+    page = visitor.send(page.form("/imports"), "Review", file=form_file("mcp.json", document))
+    form = next(form for form in page.forms if "permission" in form.fields)
+    (digest,) = (one["value"] for one in page.named("input") if one.get("name") == "trust")
+    page = visitor.send(form, "Import", trust=digest)
+
+    notice = next(one for one in page.named("p") if "data-message" in one)
+    assert notice["class"] == "notice warn"
+    assert "mcp/clock and mcp/time did not list their tools" in page.text
+    assert "'gear' already has the namespace 'clock'" in page.text
+    assert "because clock and time did not list them" in page.text
+
+
 def test_a_document_with_the_name_of_an_own_toolset_gets_another_name(
     visitor: Visitor, root: Path
 ) -> None:

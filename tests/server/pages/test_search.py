@@ -32,6 +32,7 @@ def test_each_result_leads_to_its_place(visitor: Visitor, garden: dict[str, str]
     assert "<b>orchid" not in page.source
     # Each result names its chat by its title, and all of it is the link.
     assert "in c1" not in page.text
+    assert page.text.count("files that only another branch has are not searched") == 1
     assert all("orchid" in link.text for link in page.links if link.href in places)
     assert [link.href for link in page.links if link.href in places] == places
     for place in places:

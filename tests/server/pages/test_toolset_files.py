@@ -52,7 +52,8 @@ def test_the_line_of_each_problem_is_marked_and_its_fix_is_shown_first(
     )
     assert not [one for one in page.named("span") if one.get("class") == "line marked"]
     page = visitor.open("/toolsets/data-lab/fix")
-    assert "Nothing here can be fixed" in page.text
+    assert "No problem is left." in page.text
+    assert "Nothing here can be fixed" not in page.text
 
 
 def test_a_fix_that_was_shown_is_not_made_after_the_file_has_changed(

@@ -73,6 +73,7 @@ def test_values_are_given_with_the_grant_that_asks_for_them(visitor: Visitor) ->
     page = visitor.send(form, **values)
 
     assert "The value of OTHER_KEY was not stored" in page.text
+    assert "Stored the value of TRACKER_KEY." in page.text
     assert "Still without a value: OTHER_KEY." in page.text
     assert SecretStore.of_this_machine().value("TRACKER_KEY") == "a-long-value"
     assert "a-long-value" not in page.source
