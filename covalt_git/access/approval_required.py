@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _REASONS: dict[ConfirmationSource, str] = {
     "toolset": "the toolset requires it",
+    "server_default": "tools of MCP servers require it by default",
     "decorator": "its decorator requires it",
     "override": "the toolset's override requires it",
     "project": "this project's state requires it",

@@ -196,6 +196,16 @@ class Catalog(Visibility):
             )
         return Found(tool, toolset)
 
+    def title_of(self, text: str) -> str | None:
+        """Return the name of the tool that ``text`` names; None if it is not visible or cannot be read."""
+        try:
+            tool_id = ToolId.parse(text)
+        except BadNameError:
+            return None
+        toolset = _toolset_of(self.root, tool_id)
+        tool = toolset.tool(text) if toolset is not None else None
+        return tool.name if tool is not None and self.decide("see", tool).allowed else None
+
     def find_called(self, text: str) -> Found:
         """Return the tool that ``text`` names; for an alias, the tool to which it forwards calls.
 

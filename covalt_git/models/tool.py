@@ -27,7 +27,10 @@ from covalt_git.names import ToolId
 ToolKind = Literal["python", "http", "mcp", "builtin", "alias"]
 """How a tool runs; an alias forwards its calls to another tool."""
 
-ConfirmationSource = Literal["toolset", "decorator", "override", "project", "destructive"]
+ConfirmationSource = Literal[
+    "toolset", "server_default", "decorator", "override", "project", "destructive"
+]
+"""What requires approval; ``server_default`` is the default for tools of MCP servers, which no file states."""
 
 ICON_TYPES = {
     ".png": "image/png",

@@ -85,12 +85,18 @@ class Overrides(NamedTuple):
         return Renderer(type=resolved, config=config or {})
 
     def confirmation(
-        self, source: ToolDefinition | None, *, by_toolset: bool, destructive: bool
+        self,
+        source: ToolDefinition | None,
+        *,
+        by_toolset: bool,
+        destructive: bool,
+        by_default: bool = False,
     ) -> JsonObject:
         """Return everything that requires approval of the tool's calls, and whether the project decides it."""
         own = self.project.requires_confirmation
         required: dict[ConfirmationSource, bool] = {
             "toolset": by_toolset,
+            "server_default": by_default,
             "decorator": source is not None and source.requires_confirmation,
             "override": self.toolset.requires_confirmation is True,
         }
@@ -217,6 +223,7 @@ def _server_tool(
     overrides: Overrides,
 ) -> Tool:
     """Return a tool after all overrides, as if its definition were accepted."""
+    is_stated = "requires_confirmation" in server.model_fields_set
     title = locked.title or _annotated_title(locked) or locked.upstream or tool_id
     return Tool(
         tool_id=tool_id,
@@ -238,7 +245,8 @@ def _server_tool(
         icons=locked.icons,
         **overrides.confirmation(
             None,
-            by_toolset=server.requires_confirmation,
+            by_toolset=server.requires_confirmation and is_stated,
+            by_default=server.requires_confirmation and not is_stated,
             # The default of MCP is true. It would make each tool of a server that says nothing require approval.
             destructive=locked.annotations.destructive is True,
         ),

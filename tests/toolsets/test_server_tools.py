@@ -87,7 +87,7 @@ def test_an_accepted_tool_is_its_definition(root: Path) -> None:
     assert found.annotations.read_only is True
     assert list(found.icons) == DEFINITION["icons"]
     assert found.meta == DEFINITION["_meta"]
-    assert found.confirmation == ("toolset",)
+    assert found.confirmation == ("server_default",)
     assert toolset(root).tool_ids == ["demo:own", "web:search.web"]
 
 
@@ -217,8 +217,9 @@ WAIVES = ", requires_confirmation: false"
 @pytest.mark.parametrize(
     ("server", "override", "local", "hint", "expected"),
     [
-        ("", "", None, None, ("toolset",)),
-        ("", "requires_confirmation: false", None, None, ("toolset",)),
+        ("", "", None, None, ("server_default",)),
+        (", requires_confirmation: true", "", None, None, ("toolset",)),
+        ("", "requires_confirmation: false", None, None, ("server_default",)),
         ("", "requires_confirmation: false", False, None, ()),
         ("", "", False, None, ()),
         (WAIVES, "", None, None, ()),

@@ -14,7 +14,6 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_server.api import streams
 from covalt_server.forms import form as form_values
 from covalt_server.pages import layout
-from covalt_server.render import call_lines
 from covalt_server.request_context import context
 
 if TYPE_CHECKING:
@@ -84,7 +83,7 @@ def _has_failed(stream: CallStream) -> bool:
 
 def _after_approval(stream: CallStream) -> str:
     """Return the message after an approval; it has no arguments, because it is sent in a cookie."""
-    name, outcome = call_lines.action(stream.call.tool_id), stream.outcome
+    name, outcome = layout.tool_title(stream.call.tool_id), stream.outcome
     if outcome is None:
         # The page shows the state, and follows it: a message stays when the call ends.
         return f"Approved {name}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -47,6 +48,8 @@ MOST_PATCHES = 50
 """Number of patches on a page; further files are only listed."""
 
 
+_LONGEST_TITLE = 100
+
 _WORD = re.compile(r"[^\W_]+(?:[,;]? |: |$)")
 """A first word that can be capitalized; ids such as app-builder:write_file cannot."""
 
@@ -70,11 +73,11 @@ def install(app: Flask, guard: Guard) -> None:
         ran,
         call_lines.call_state,
         display.duration,
-        call_lines.action,
         call_lines.call_icon,
         call_lines.commit_icon,
     ):
         app.add_template_filter(filter_)
+    app.add_template_filter(tool_title, "action")
     escape_hidden(app)
     app.before_request(_refuse_edit_of_followed)
 
@@ -130,6 +133,7 @@ def sentence(text: str) -> str:
 
 _REASON_WORDS = {
     "its decorator requires it": "the Python of the tool requires approval of each call",
+    "tools of MCP servers require it by default": "tools of MCP servers require approval by default",
     "the toolset requires it": "its toolset.yaml requires approval of each call",
     "the toolset's override requires it": "an override of this project requires approval of each call",
     "this project's state requires it": "a setting of this project requires approval of each call",
@@ -173,6 +177,22 @@ def back(
     if endpoint == "conversation.chat":
         values.setdefault("_anchor", "end")
     return redirect(url_for(endpoint, **values), 303)
+
+
+def tool_title(tool_id: str) -> str:
+    """Return the title of a call: the name of its tool, as on the page of the tool.
+
+    It is made from the id if the name has the same words, and for a tool that is not visible, such as a removed one.
+    """
+    titles = g.setdefault("tool_titles", {})
+    if tool_id not in titles:
+        titles[tool_id] = words = call_lines.action(tool_id)
+        with suppress(CovaltError):
+            name = request_context.context().catalog.title_of(tool_id)
+            if name and name.lower() != words.lower():
+                titles[tool_id] = display.shorten(name, _LONGEST_TITLE)
+    title: str = titles[tool_id]
+    return title
 
 
 def may_restore() -> bool:

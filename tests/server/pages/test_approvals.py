@@ -29,6 +29,22 @@ def test_a_reviewer_sees_the_message_the_effects_and_the_command_as_text(
     assert detail["message"] == expected
 
 
+def test_a_call_has_the_title_of_its_tool_on_all_pages(visitor: Visitor, api: Api) -> None:
+    (api.root / "toolsets/clock").mkdir()
+    (api.root / "toolsets/clock/toolset.yaml").write_text(
+        'id: clock\nname: Clock\nversion: "1"\ntools:\n'
+        "  - {id: delta_time, name: Current Time, requires_confirmation: true, input_schema: {type: object},"
+        " http: {url: 'http://127.0.0.1:9/'}}\n"
+    )
+    api.post("add_grant", toolset_id="clock", kind="network", hosts=["127.0.0.1:9"])
+    call = api.call("clock:delta_time")
+    pages = [f"/approvals/{call['execution_id']}", f"/chats/c1/calls/{call['id']}", "/chats/c1"]
+    for address in ["/tools/clock:delta_time", "/approvals", *pages]:
+        text = visitor.open(address).text
+        assert "Current Time" in text, address
+        assert "Delta time" not in text, address
+
+
 def test_an_approval_without_a_message_names_none(visitor: Visitor, api: Api) -> None:
     call = api.call("app-builder:run_command", command="ls")
     detail = api.get("get_approval", execution_id=call["execution_id"])
