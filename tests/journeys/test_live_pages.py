@@ -153,6 +153,17 @@ def test_the_row_of_a_decided_call_is_replaced_although_it_has_the_focus(
     expect(page.get_by_role("button", name="Deny")).to_have_count(0)
 
 
+def test_an_open_approval_shows_a_decision_of_another_window_also_below_typed_text(
+    call: Callable[..., Any], operate: Operations, open_page: Callable[[str], Page]
+) -> None:
+    pending = call("run_command", command="ls")["execution_id"]
+    page = open_page(f"approvals/{pending}")
+    page.get_by_label("Reason").fill("later")
+    operate("deny_call", execution_id=pending)
+    expect(page.get_by_role("heading", name="denied")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
+
+
 def test_new_rows_out_of_sight_are_counted_and_the_page_stays_where_it_is(
     operate: Operations,
     chat: str,

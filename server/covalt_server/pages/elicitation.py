@@ -72,7 +72,12 @@ def redirect_when_ready(stream: CallStream, *, approved: bool = False) -> Respon
         where = {"tool_id": call.tool_id, "chat": call.chat_id, "run": call.call_id}
         return layout.back("tools.tool", **where, _anchor="result")
     return layout.back(
-        "calls.call", message, kind, chat_id=stream.call.chat_id, call_id=stream.call.call_id
+        "calls.call",
+        message,
+        kind,
+        next_need=approved,
+        chat_id=stream.call.chat_id,
+        call_id=stream.call.call_id,
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
-from flask import Blueprint, render_template, url_for
+from flask import Blueprint, render_template, request, url_for
 
 from covalt_git.operations import needs, toolsets
 from covalt_git.operations.chats import manifests
@@ -78,6 +78,20 @@ def home() -> str:
         unset=unset_by_toolset(rows),
         admin=request_context.changes_files(),
     )
+
+
+@pages.app_context_processor
+def _next() -> dict[str, Any]:
+    return {"next_need": next_need}
+
+
+def next_need() -> NeedButton | None:
+    """Return the first thing that needs the user and that the current page does not show; None if there is none."""
+    for need in ask(needs.list_needs).needs:
+        page = _page(need)
+        if page != request.path:
+            return NeedButton(need, page, _button(need))
+    return None
 
 
 def _button(need: UserNeed) -> str:

@@ -166,14 +166,23 @@ def _lines(value: object) -> Markup:
 
 
 def back(
-    endpoint: str, message: str = "", kind: Literal["good", "warn"] = "good", /, **values: Any
+    endpoint: str,
+    message: str = "",
+    kind: Literal["good", "warn"] = "good",
+    /,
+    *,
+    next_need: bool = False,
+    **values: Any,
 ) -> Response:
     """Redirect the browser that submitted a form to a page, which shows ``message`` once.
 
-    ``kind`` is ``warn`` if the message reports a problem.  A conversation opens at its end, unless ``values`` have another ``_anchor``.  The message is sent in a cookie, so it must not contain secrets or values of the form.
+    ``kind`` is ``warn`` if the message reports a problem.  With ``next_need``, the page links to the next thing that needs
+    the user.  A conversation opens at its end, unless ``values`` have another ``_anchor``.  The message is sent in a cookie, so it must not contain secrets or values of the form.
     """
     if message:
         flash(message, kind)
+    if next_need:
+        flash("", "next")
     if endpoint == "conversation.chat":
         values.setdefault("_anchor", "end")
     return redirect(url_for(endpoint, **values), 303)

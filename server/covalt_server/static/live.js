@@ -1,7 +1,7 @@
 // Updates the page in place after changes that the server reports (GET /api/events), while the page is visible.
 //
 // An element with `data-live` and an id is replaced by the element with the same id in the new page, unless it is
-// in use.  In an element with `data-live="rows"`, only rows that differ are replaced, and new rows are added; with
+// in use.  One with `data-state` is replaced also then if its state differs: its forms can do nothing any more.  In an element with `data-live="rows"`, only rows that differ are replaced, and new rows are added; with
 // `data-new`, a button shows how many new rows are out of sight.  An element around rows is replaced only if it
 // has new rows too.  If the project's files change (`covalt-git dev`), the page is loaded again; if that would lose
 // input, it shows a notice instead.
@@ -131,7 +131,10 @@ function update(fresh) {
       if ("new" in element.dataset) added = rows;
       served.set(element, html);
     } else if (!found.querySelector("[data-live=rows]") || !element.querySelector("[data-live=rows]")) {
-      if (!isInUse(element)) replace(element, found);
+      const isOver = element.dataset.state !== found.dataset.state;
+      const hasFocus = element.contains(document.activeElement);
+      if (isOver || !isInUse(element)) replace(element, found);
+      if (isOver && hasFocus) found.focus();
     }
   }
   if (!added.length) return;

@@ -108,6 +108,19 @@ def test_after_an_approval_the_conversation_says_how_the_call_ended_and_shows_it
     assert "open" in row
 
 
+def test_after_a_decision_the_page_of_the_call_links_to_the_next_thing_to_do(
+    visitor: Visitor, api: Api
+) -> None:
+    first, second = (
+        f"/approvals/{api.call('app-builder:run_command', command='true')['execution_id']}"
+        for _ in range(2)
+    )
+    page = visitor.send(visitor.open(first).form("/approve"))
+    assert second in [link.href for link in page.links]
+    assert "Next:" not in visitor.open(page.address).text
+    assert "Next:" not in visitor.send(visitor.open(second).form("/approve")).text
+
+
 def test_the_duration_of_an_approved_call_begins_with_its_approval(
     visitor: Visitor, api: Api
 ) -> None:
