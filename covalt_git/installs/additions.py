@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _OF_THE_TOOLSET = ("id", "name", "version", "description", "manifest_version")
 """Keys that an addition does not change: they are about the toolset, not about one of its parts."""
 
+_LONGEST_NAME = 100
+"""Characters of a name to which an id is added, so that both are within the limit of names."""
+
 _IDENTITIES = ("id", "tool_id")
 
 
@@ -72,8 +75,25 @@ def _renamed(manifest: bytes, toolset_id: str) -> bytes:
         text, start = document.text, document.offset(("id",))
         start += text[start : start + 1] in {'"', "'"}
         if text.startswith(old, start):
-            return (text[:start] + toolset_id + text[start + len(old) :]).encode()
+            text = text[:start] + toolset_id + text[start + len(old) :]
+            return retitled(text, toolset_id, old).encode()
     raise CovaltError(f"the `id` in {MANIFEST} cannot be replaced", hint="write it in one line")
+
+
+def retitled(manifest: str, toolset_id: str, old_id: str = "") -> str:
+    """Return a manifest whose name has the id of the toolset, so that lists show which of two imports it is."""
+    document = yaml_text.load(manifest.encode(), MANIFEST)
+    name = document.data.get("name")
+    if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+        return manifest
+    text, start = document.text, document.offset(("name",))
+    start += text[start : start + 1] in {'"', "'"}
+    end = start + len(name)
+    # A name in another form, such as one with an escape, stays as it is.
+    if not text.startswith(name, start) or text[end : end + 1] not in {'"', "'", "\n", "\r", ""}:
+        return manifest
+    title = f"{name.removesuffix(f' ({old_id})')} ({toolset_id})"
+    return text[:start] + title + text[end:]
 
 
 def added_entries(ours: Sequence[Entry], new: Sequence[Entry]) -> list[Entry]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from covalt_git import yaml_text
 from covalt_git.bundles.archive import pack_files
 from covalt_git.bundles.archive_reader import Entry, read_folder, unpack
 from covalt_git.errors import CovaltError, UnknownNameError, WrongCallError
@@ -21,6 +22,7 @@ from covalt_git.formats.documents import FormatError
 from covalt_git.formats.mcp_packages import mcpb
 from covalt_git.formats.table import FORMATS
 from covalt_git.formats.toolset_yaml import folder_document
+from covalt_git.installs.additions import retitled
 from covalt_git.installs.pending_imports import Bundle, bundle_or_folder, shown_source
 from covalt_git.installs.staging import write_entries
 from covalt_git.manifests.machine_folders import check_output
@@ -192,6 +194,10 @@ def is_document(path: Path) -> bool:
     return (is_skills or (path / mcpb.MANIFEST).exists()) and not (path / MANIFEST).exists()
 
 
+_GENERIC_NAME = "MCP servers"
+"""The name of the toolset of a document with several servers, which has no name."""
+
+
 def converted_upload(bundle: Bundle, source: str | None) -> Bundle:
     """Return the bundle of an uploaded document's toolset, as :func:`bundle_of`; another upload stays the same."""
     suffix = Path(bundle.name).suffix
@@ -231,8 +237,14 @@ def bundle_of(document: Document, source: str | None, name: str, source_ref: str
 
 
 def _packed(result: Conversion) -> bytes:
+    files = dict(result.files)
+    if manifest := files.get(MANIFEST):
+        data = yaml_text.load(manifest, MANIFEST).data
+        # Users import several documents of servers, and lists show the names.
+        if data.get("name") == _GENERIC_NAME:
+            files[MANIFEST] = retitled(manifest.decode(), data["id"]).encode()
     return pack_files(
-        (path, content, path in result.executable) for path, content in sorted(result.files.items())
+        (path, content, path in result.executable) for path, content in sorted(files.items())
     )
 
 

@@ -153,6 +153,4 @@ def deny(execution_id: str) -> Response:
         return layout.back(
             "conversation.chat", message, chat_id=call.chat_id, _anchor=f"c-{call.id}"
         )
-    return layout.back(
-        "calls.call", message, next_need=True, chat_id=call.chat_id, call_id=call.id
-    )
+    return layout.back("calls.call", message, next_need=True, chat_id=call.chat_id, call_id=call.id)

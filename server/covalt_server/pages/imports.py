@@ -99,9 +99,16 @@ def review(bundle_id: UUID) -> str | Response:
             )
         except CovaltError:
             return _refused(error)
+    undecided = bool(preview.replaces) and "existing" not in choice
+    lacked, changed_parts = _replaced(preview, all_lacked=choice.get("existing") == "add")
     return render_template(
         "import_review.html",
         toolset=preview,
+        lacked=lacked,
+        changed_parts=changed_parts,
+        not_added=_why_not_added(bundle) if undecided else "",
+        chosen=request.args.get("existing", ""),
+        grant_words=_grant_words,
         bundle_id=bundle_id,
         signer_changed=changed,
         choice=choice,
@@ -174,6 +181,41 @@ def _read_bundle() -> Bundle:
     if url:
         return Bundle.download(url)
     raise CovaltError("no bundle was chosen", hint="choose a ZIP, or enter its URL")
+
+
+def _replaced(preview: ToolsetImported, *, all_lacked: bool) -> tuple[list[str], list[str]]:
+    """Return the parts of the existing toolset that a document lacks, and those that it changes."""
+    parts = {f"server {server.id}" for server in preview.mcp_servers}
+    parts |= {f"tool {tool.tool_id.rpartition(':')[2]}" for tool in preview.tools}
+    parts |= {f"file {file.path}" for file in preview.files}
+    # The preview of an addition has all parts, and an addition changes none.
+    changed = [] if all_lacked else [part for part in preview.replaces if part in parts]
+    return [part for part in preview.replaces if part not in changed], changed
+
+
+def _why_not_added(bundle: Bundle) -> str:
+    """Return why a document cannot be added to the toolset that exists; empty if it can."""
+    try:
+        toolset_imports.import_bundle(
+            context(), bundle, dry_run=True, accept_signer=True, existing="add"
+        )
+    except CovaltError as error:
+        return error.message
+    return ""
+
+
+def _grant_words(key: str) -> tuple[str, str]:
+    """Return a grant in words, and the name of what it is for."""
+    kind, _, name = key.partition("-")
+    words = {
+        "network": "the permission to connect to its hosts",
+        "process": "the permission to start",
+        "secret": "the permission to use the secret",
+        "server": "the permission to use the MCP server",
+        "tool": "the permission to call",
+        "unsandboxed": "the permission to run without a sandbox",
+    }
+    return words.get(kind, "the grant"), name
 
 
 def _failed(result: ToolsetImported) -> list[str]:

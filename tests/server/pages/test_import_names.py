@@ -55,6 +55,36 @@ def test_a_second_document_of_a_name_replaces_only_what_the_user_chooses(
     assert {name: servers_of(root, name) for name in left} == left
 
 
+def test_a_review_says_what_a_second_document_lacks_and_changes_before_the_choice(
+    visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    use_config(monkeypatch, tmp_path / "config", trusts=False)
+    Consents.of(root).trust_new_project()
+    visitor.send(form_with(review(visitor, "files", "time"), "Import"), "Import")
+    visitor.send(visitor.open("/toolsets/mcp").form("/grants/requested"))
+    other = json.dumps({"mcpServers": {"time": {"command": "uvx", "args": ["clock"]}}}).encode()
+    form = visitor.open("/imports").form("/imports")
+    page = visitor.send(form, "Review", file=form_file("mcp.json", other))
+
+    assert "This file lacks server files . This file changes server time ." in page.text
+    assert "not possible: time in mcp_servers is different" in page.text
+    (add,) = [one for one in page.named("input") if one.get("value") == "add"]
+    assert "disabled" in add
+    page = visitor.send(form_with(page, "Continue"), "Continue", existing="replace")
+    assert "2 grants end: the permission to start files (" in page.text
+
+
+def test_a_second_document_under_another_id_has_another_name(visitor: Visitor) -> None:
+    visitor.send(form_with(review(visitor, "files", "time"), "Import"), "Import")
+    page = review(visitor, "web", "maps")
+    chosen = visitor.send(form_with(page, "Continue"), "Continue", existing="name")
+    visitor.send(form_with(chosen, "Import"), "Import")
+
+    text = visitor.open("/toolsets").text
+    assert "MCP servers (mcp)" in text
+    assert "MCP servers (mcp-2)" in text
+
+
 def test_an_import_whose_servers_fail_names_each_in_a_message_that_is_not_green(
     visitor: Visitor, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
