@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from covalt_git.credentials.leaks import masked
 from covalt_git.credentials.values import Mask, SecretsFileError, SecretStore
@@ -25,6 +25,8 @@ from covalt_git.system.node_folder import data_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from covalt_git.models.toolset_manifest import McpServer
+    from covalt_git.models.toolset_state import Grant
     from covalt_git.sources.refresh import ToolSource
 
 _FIELDS = ("message", "hint", "code")
@@ -73,14 +75,22 @@ def _file(root: Path, source: ToolSource) -> Path:
 def _source(source: ToolSource) -> dict[str, str]:
     """Return what the outcome of a listing depends on; a change of another server of the toolset is not part of it."""
     toolset, declared = source.toolset, source.declared
-    grants = toolset.state.grants.values()
+    own: dict[str, Any]
     if isinstance(declared, Source):
         hashes = {path: text for path, text in toolset.files.hashes.items() if path != MANIFEST}
-        facts = [declared.model_dump(mode="json"), hashes]
-        of_source = [grant for grant in grants if not isinstance(grant, ProcessGrant | ServerGrant)]
+        own = {"source": declared.model_dump(mode="json"), "files": hashes}
     else:
-        facts = [grant_facts(declared, toolset.files.hashes)["digest"]]
-        servers = (grant for grant in grants if isinstance(grant, ProcessGrant | ServerGrant))
-        of_source = [grant for grant in servers if grant.server == declared.id]
-    facts.append([grant.model_dump(mode="json") for grant in of_source])
-    return {"toolset": toolset.id, "digest": canonical_json.digest(facts)}
+        own = {"server": grant_facts(declared, toolset.files.hashes)["digest"]}
+    grants = [
+        grant.model_dump(mode="json")
+        for grant in toolset.state.grants.values()
+        if _is_for(grant, declared)
+    ]
+    return {"toolset": toolset.id, "digest": canonical_json.digest(own | {"grants": grants})}
+
+
+def _is_for(grant: Grant, declared: McpServer | Source) -> bool:
+    """Return whether the outcome of a listing depends on a grant: that of the server, or those of the hosts of a document."""
+    if isinstance(grant, ProcessGrant | ServerGrant):
+        return not isinstance(declared, Source) and grant.server == declared.id
+    return isinstance(declared, Source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from flask import Blueprint, jsonify, render_template, request, url_for
@@ -60,7 +60,11 @@ def redirect_when_ready(stream: CallStream, *, approved: bool = False) -> Respon
         )
     if inquiry is not None:
         key = next(iter(inquiry.open()), "")
-        where = {"call_id": stream.call.call_id, "question_id": inquiry.id, "key": key}
+        where: dict[str, Any] = {
+            "call_id": stream.call.call_id,
+            "question_id": inquiry.id,
+            "key": key,
+        }
         return layout.back("questions.question", **where)
     outcome = stream.outcome
     if isinstance(outcome, CovaltError):

@@ -1,5 +1,7 @@
 """Errors of forms: the keyboard goes on at the message, not at the start of the page."""
 
+from typing import Any
+
 import pytest
 
 from tests.api_client import form_file
@@ -17,7 +19,7 @@ from tests.server.visitor import Visitor
     ],
 )
 def test_the_message_about_a_refused_form_has_the_focus(
-    visitor: Visitor, address: str, action: str, typed: dict[str, object]
+    visitor: Visitor, address: str, action: str, typed: dict[str, Any]
 ) -> None:
     page = visitor.send(visitor.open(address).form(action), **typed)
     assert page.status >= 400
