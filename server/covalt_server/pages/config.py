@@ -174,4 +174,5 @@ def _is_editable(file: ConfigFile) -> bool:
 
 
 def _saved(word: str, change: ConfigChange) -> Response:
-    return layout.back("config.source", toolset_files.saved_words(word, change))
+    words = toolset_files.saved_words(word, change)
+    return layout.back("config.source", words, "warn" if change.problems else "good")

@@ -315,6 +315,7 @@ def _saved(word: str, change: ToolsetFileChange) -> Response:
     return layout.back(
         "toolsets.source",
         saved_words(word, change),
+        "warn" if change.problems else "good",
         toolset_id=change.toolset_id,
         path=change.path,
     )
