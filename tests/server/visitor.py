@@ -77,11 +77,13 @@ class Page(HTMLParser):
         return next(one.href for one in self.links if one.text.strip() == text)
 
     def form(self, action: str) -> Form:
-        """Return the first form that goes to an address ending so, with or without its anchor."""
+        """Return the first form that goes to an address ending so, with or without its anchor and query."""
         return next(
             one
             for one in self.forms
-            if one.action.endswith(action) or one.action.partition("#")[0].endswith(action)
+            if one.action.endswith(action)
+            or one.action.partition("#")[0].endswith(action)
+            or one.action.partition("?")[0].endswith(action)
         )
 
     def changed_lines(self, kind: str) -> list[str]:

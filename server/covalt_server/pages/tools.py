@@ -136,7 +136,9 @@ def call(tool_id: str) -> Response | str:
     if form.wants == "redraw":
         return _page(tool_detail, form, chat_id=chat_id)
     # After all checks of the form, so that a form with problems leaves no empty chat.
-    if chat_id == NEW_CHAT:
+    if "_files_run" in request.form:
+        chat_id = _put_files(tool_detail, request.form.get("_files_run", -1, type=int), chat_id)
+    elif chat_id == NEW_CHAT:
         chat_id = ask(chats.create_chat, title=tool_detail.name).id
     if not tool_detail.recorded:
         answer = ask(calls.call_tool, chat_id=chat_id, tool_id=tool_detail.tool_id, args=form.value)
@@ -348,7 +350,18 @@ def _missing(chat_id: str, paths: Iterable[str]) -> Iterator[str]:
 
 def _add_files(tool_detail: ToolDetail) -> Response:
     """Put the files of an example into the chat of the form, those that it lacks, and show the example."""
-    number, chat_id = request.form.get("_files", -1, type=int), request.form.get("chat", NEW_CHAT)
+    number = request.form.get("_files", -1, type=int)
+    chat_id = _put_files(tool_detail, number, request.form.get("chat", NEW_CHAT))
+    files = tool_detail.examples[number].files
+    count = f"{len(files)} files" if len(files) > 1 else next(iter(files))
+    message = f"Put {count} of the example into the chat."
+    return layout.back(
+        "tools.tool", message, tool_id=tool_detail.tool_id, chat=chat_id, example=number
+    )
+
+
+def _put_files(tool_detail: ToolDetail, number: int, chat_id: str) -> str:
+    """Put the files of an example into a chat, those that it lacks; return the chat, which can be a new one."""
     if not 0 <= number < len(tool_detail.examples):
         raise UnknownNameError(
             "example", str(number), (), list_with=f"covalt-git tool show {tool_detail.tool_id}"
@@ -360,11 +373,7 @@ def _add_files(tool_detail: ToolDetail) -> Response:
         folder, _, name = path.rpartition("/")
         content = RequestFile(name, io.BytesIO(files[path].encode()))
         ask(workspace_edits.upload_files, chat_id=chat_id, folder=folder, files=(content,))
-    count = f"{len(files)} files" if len(files) > 1 else next(iter(files))
-    message = f"Put {count} of the example into the chat."
-    return layout.back(
-        "tools.tool", message, tool_id=tool_detail.tool_id, chat=chat_id, example=number
-    )
+    return chat_id
 
 
 def _opened(tool_detail: ToolDetail, linked: Any) -> Submitted:

@@ -25,6 +25,15 @@ function enliven(form) {
     redraw(event.submitter);
   });
 
+  // The address of a page that shows problems names the chat of the call, so that it opens with this chat again.
+  form.addEventListener("change", (event) => {
+    if (event.target.name !== "chat" || !("addressChat" in form.dataset)) return;
+    const address = new URL(form.action);
+    if (event.target.value) address.searchParams.set("chat", event.target.value);
+    else address.searchParams.delete("chat");
+    form.action = address.href;
+  });
+
   form.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();

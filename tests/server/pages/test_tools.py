@@ -161,11 +161,26 @@ def test_an_example_that_needs_a_file_offers_to_put_it_into_the_chat(
     chosen = visitor.send(form, label)
     assert "needs sales.csv , which the chat does not have" in chosen.text
 
+    # A button "Run the example" would only show that the file is missing.
+    assert "Run the example" not in chosen.text
+    ran = visitor.send(chosen.form("select_rows"), "Put it into the chat and run", chat="c1")
+    assert "Result success" in ran.text
     added = visitor.send(chosen.form("select_rows"), "Put it into the chat")
     assert "Put sales.csv of the example into the chat" in added.text
     assert "which the chat does not have" not in added.text
     assert added.form("select_rows").fields["args/query/path"] == ["sales.csv"]
     assert (root / "data/chats/c2/workspace/sales.csv").read_text().startswith("day,sold\n")
+
+
+def test_the_address_of_a_form_with_problems_keeps_its_chat(visitor: Visitor) -> None:
+    for title in ("older", "newer"):
+        visitor.send(visitor.open("/chats").form("/chats"), title=title)
+    form = visitor.open("/tools/app-builder:read_file?chat=c1").form("read_file")
+    page = visitor.send(form, "Run")
+
+    assert "Result success" not in page.text
+    # The browser has the address of the form that was sent.
+    assert visitor.open(form.action).form("read_file").fields["chat"] == ["c1"]
 
 
 SHOP = """\
