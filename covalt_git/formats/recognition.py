@@ -17,11 +17,21 @@ from covalt_git.json_values.json_schema import value_problems
 from covalt_git.models.sources.skill_entry import SKILL
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from covalt_git.formats.documents import Document
     from covalt_git.formats.model import Format
 
 
-class AmbiguousFormatError(FormatError):
+class UnknownFormatError(FormatError):
+    """A document whose format the user has to name: one of ``formats``."""
+
+    def __init__(self, message: str, formats: Sequence[str]) -> None:
+        self.formats = tuple(formats)
+        super().__init__(message, hint=f"add --from, with one of: {', '.join(formats)}")
+
+
+class AmbiguousFormatError(UnknownFormatError):
     """A document that has another meaning in some of the formats that it can have."""
 
 
@@ -77,9 +87,8 @@ def recognize(document: Document, name: str | None = None) -> Format:
     if len(formats) == 1 or _is_same_in_all(document, formats):
         return formats[0]
     if formats:
-        names = ", ".join(candidate.name for candidate in formats)
-        hint = f"add --from, with one of: {names}"
-        raise AmbiguousFormatError(f"{path!r} can be any of: {names}", hint=hint)
+        names = [candidate.name for candidate in formats]
+        raise AmbiguousFormatError(f"{path!r} can be any of: {', '.join(names)}", names)
     parents = {
         item.rpartition("/")[0].rpartition("/")[0]
         for item in document.files
@@ -97,8 +106,7 @@ def recognize(document: Document, name: str | None = None) -> Format:
     for candidate in FORMATS:
         if candidate.read is None and candidate.recognize(document):
             _named(document, candidate)
-    hint = f"add --from, with one of: {', '.join(names_of_formats())}"
-    raise FormatError(f"the format of {path!r} is not known", hint=hint)
+    raise UnknownFormatError(f"the format of {path!r} is not known", names_of_formats())
 
 
 def _is_usual_name(path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -285,6 +286,15 @@ def check_arguments(context: Context, request: CheckArguments) -> ArgumentsCheck
         why = f"a rule denies this call: {', '.join(decision.reasons)}"
         problems += (ArgumentProblem(path="$", message=why),)
     return ArgumentsChecked(problems=problems, confirmation=decision.asks)
+
+
+def download_name(tool_id: str, call_id: str) -> str:
+    """Return the name of a file of a call's result, without its ending: of the tool, and the end of the call's id.
+
+    The ids of calls in the same minute begin equally.
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", tool_id)
+    return f"{name}-{call_id[-8:]}"
 
 
 @operation(errors=(404,), local=True)

@@ -152,9 +152,18 @@ def export_table(context: Context, request: ExportTable) -> ResultFile:
     sort = None if request.sort is None else _column(table.titles, request.sort)
     filters = _filters(table.titles, request.where)
     writer.writerows(find_rows(table.rows, filters, sort, descending=request.descending))
-    name = (request.path or "result").rpartition("/")[2].rpartition(".")[0] or "result"
     content = text.getvalue().encode("utf-8", "replace")
-    return ResultFile.of_bytes(content, f"{name}-rows.csv", "text/csv", attachment=True)
+    return ResultFile.of_bytes(content, f"{_file_name(context, request)}-rows.csv", "text/csv", attachment=True)
+
+
+def _file_name(context: Context, request: TableRequest) -> str:
+    """Return the name of a download without its ending: that of the file, or of the tool and the call."""
+    if request.path:
+        return request.path.rpartition("/")[2].rpartition(".")[0] or "result"
+    call = calls.get_call.run(
+        context, calls.GetCall(chat_id=request.chat_id, call_id=request.call_id or "")
+    )
+    return calls.download_name(call.tool_id, call.id)
 
 
 def is_table(value: object) -> bool:

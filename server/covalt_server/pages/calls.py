@@ -127,7 +127,8 @@ def result(chat_id: str, call_id: str) -> Response:
     record = ask(calls.get_call, chat_id=chat_id, call_id=call_id)
     answer = make_response(json.dumps(record.result, ensure_ascii=False, indent=2) + "\n")
     answer.mimetype = "application/json"
-    answer.headers["Content-Disposition"] = "attachment; filename=result.json"
+    name = calls.download_name(record.tool_id, record.id)
+    answer.headers["Content-Disposition"] = f"attachment; filename={name}.json"
     return answer
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import redirect, request, url_for
 
+from covalt_git.tabular.query import number
 from covalt_git.text.display import shorten
 from covalt_server.render.previews import MAX_CELL, MAX_COLUMNS, is_numeric
 
@@ -43,11 +44,15 @@ class Column(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """A condition on a column; ``link`` is the URL of the page without it."""
+    """A condition on a column; ``link`` is the URL of the page without it.
+
+    ``compared_text`` is a value that ``<`` or ``>`` compares as a text, so that it matches no number; empty otherwise.
+    """
 
     title: str
     text: str
     link: str
+    compared_text: str
 
 
 class TableView(NamedTuple):
@@ -101,7 +106,7 @@ def view(read: Callable[..., TablePage]) -> TableView:
     """Return the page in the current URL; ``read`` is the operation :func:`.read_table` of a table."""
     args = {name: text for name, text in request.args.items() if text}
     sort = _SORT.fullmatch(args.get("sort", ""))
-    number = min(max(request.args.get("page", 1, type=int), 1), _MOST_PAGE)
+    page_number = min(max(request.args.get("page", 1, type=int), 1), _MOST_PAGE)
     order = {"sort": f"#{sort[2]}"} if sort else {}
     if sort and sort[1]:
         order["descending"] = "true"
@@ -109,7 +114,7 @@ def view(read: Callable[..., TablePage]) -> TableView:
         where=where(),
         sort=order.get("sort"),
         descending="descending" in order,
-        offset=(number - 1) * ROWS,
+        offset=(page_number - 1) * ROWS,
         limit=ROWS,
     )
     width = min(len(page.titles), MAX_COLUMNS)
@@ -121,14 +126,14 @@ def view(read: Callable[..., TablePage]) -> TableView:
         columns=tuple(_column(page, rows, at, sort, kept) for at in range(width)),
         rows=rows,
         facts=page,
-        number=number,
+        number=page_number,
         pages=pages,
         fields=tuple(
             (name, text) for name, text in kept.items() if not re.fullmatch(r"c[0-9]+", name)
         ),
         left_out=len(page.titles) - width,
-        previous=_link({**args, "page": min(number - 1, pages)}) if number > 1 else None,
-        following=_link({**args, "page": number + 1}) if number < pages else None,
+        previous=_link({**args, "page": min(page_number - 1, pages)}) if page_number > 1 else None,
+        following=_link({**args, "page": page_number + 1}) if page_number < pages else None,
         plain=_link({name: text for name, text in args.items() if name not in query})
         if query - {"page"}
         else None,
@@ -146,7 +151,9 @@ def _conditions(page: TablePage, kept: dict[str, str]) -> Iterator[Condition]:
             title = page.titles[at - 1] if at <= len(page.titles) else ""
             rest = {key: value for key, value in kept.items() if key != name}
             name = shorten(title, MAX_CELL).strip() or f"column {at}"
-            yield Condition(name, text, _link(rest))
+            value = text[1:].strip()
+            is_text = text[0] in "<>" and bool(value) and number(value) is None
+            yield Condition(name, text, _link(rest), value if is_text else "")
 
 
 def _column(

@@ -24,12 +24,23 @@
     element.textContent = text;
   };
 
+  // An option has no elements. Its time has seconds too: the calls of a minute must differ in a list.
+  const writeOption = (option) => {
+    option.dataset.text ??= option.textContent;
+    const moment = new Date(option.dataset.time);
+    const time = `${words(moment)}, ${moment.toLocaleTimeString()}`;
+    const text = option.dataset.text.replace(/\S+ \S+ UTC(?=[^()]*\)$)/, () => time);
+    if (option.textContent !== text) option.textContent = text;
+  };
+
   // The parser adds an element before its text, which is in a record of its own then.
-  const added = (node) => [...(node.querySelectorAll?.("time[datetime]") ?? []), node.closest?.("time[datetime]") ?? node.parentElement?.closest("time[datetime]")];
+  const PLACES = "time[datetime], option[data-time]";
+  const added = (node) => [...(node.querySelectorAll?.(PLACES) ?? []), node.closest?.(PLACES) ?? node.parentElement?.closest(PLACES)];
+  const writeAny = (element) => (element.tagName === "OPTION" ? writeOption : write)(element);
   const observer = new MutationObserver((records) => {
     const nodes = records.flatMap((record) => [...record.addedNodes]);
-    for (const element of new Set(nodes.flatMap(added))) if (element?.firstChild) write(element);
+    for (const element of new Set(nodes.flatMap(added))) if (element?.firstChild) writeAny(element);
   });
   observer.observe(document, { childList: true, subtree: true });
-  setInterval(() => document.querySelectorAll("time[datetime]").forEach(write), 30_000);
+  setInterval(() => document.querySelectorAll(PLACES).forEach(writeAny), 30_000);
 }

@@ -58,6 +58,9 @@ def test_a_toolset_is_imported_granted_called_exported_and_uninstalled(
             f'  - {{id: look, http: {{url: "http://{host}/here"}}, input_schema: {{type: object}}}}\n'
         )
         review = review_bundle(visitor, archive((File(b"toolset.yaml", manifest.encode()),)))
+        # Beside both buttons: a user of a phone does not see what is beside the second one.
+        with_trust = [form for form in review.forms if "permission" in form.fields]
+        assert [("", "", "Import") in form.buttons for form in with_trust] == [True, True]
         assert host in review.text
         assert not (api.root / "toolsets/far").exists()
         here = visitor.send(review.forms[1], "Import")
@@ -236,6 +239,16 @@ def test_a_document_in_another_format_is_converted_reviewed_and_imported(
     assert "disabled" in here.text
     manifest = (root / "toolsets/i-desk-i/toolset.yaml").read_text()
     assert "${API_TOKEN}" in manifest
+
+
+def test_a_document_of_an_unknown_format_leads_to_the_field_for_its_format(
+    visitor: Visitor,
+) -> None:
+    page = review_bundle(visitor, b'{"a": 1}', "a.json")
+
+    assert "Choose its format below" in page.text
+    assert "--from" not in page.text
+    assert page.link("its format") == "#format"
 
 
 def test_the_value_of_a_credential_that_is_not_imported_is_asked_for_with_the_grant_of_its_server(

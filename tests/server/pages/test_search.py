@@ -1,8 +1,12 @@
 """Page of search results, and the keys of all pages."""
 
+import re
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page
 
+import covalt_server
 from covalt_git.index.chat_queries import ChatQueries
 from tests.api_client import Api
 from tests.server.visitor import Visitor
@@ -45,6 +49,23 @@ def test_each_result_leads_to_its_place(visitor: Visitor, garden: dict[str, str]
     assert "<h2>Calls</h2>" in one_kind.source
     assert "<h2>Files</h2>" not in one_kind.source
     assert "Nothing has all of these words" in visitor.open("/search?q=tulip").text
+
+
+def test_no_control_that_shows_the_address_is_restored_by_the_browser() -> None:
+    """After *Back*, a browser would show the choice of the page that the user left, above other results."""
+    folder = Path(covalt_server.__file__).parent / "templates"
+    texts = {file.name: file.read_text() for file in folder.glob("*.html")}
+    forms = [
+        (name, tag) for name, text in texts.items() for tag in re.findall(r"<form\b.*?>\n", text)
+    ]
+    of_address = [
+        (name, tag) for name, tag in forms if not re.search(r'method="(post|dialog)"', tag)
+    ]
+
+    assert len(of_address) >= 10
+    assert [one for one in of_address if 'autocomplete="off"' not in one[1]] == []
+    for control in ('<select id="chat" name="chat"', '<select name="compare"'):
+        assert f'{control} autocomplete="off"' in texts["tool.html"].replace(' form="call"', "")
 
 
 def test_the_server_reads_the_files_that_a_search_leaves_pending(

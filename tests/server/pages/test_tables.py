@@ -63,6 +63,9 @@ def test_a_table_is_sorted_filtered_and_read_by_pages(visitor: Visitor, api: Api
         warm.link("Download 60 rows as CSV"), base_url=HOME, headers=BEARER
     )
     assert content.get_data(as_text=True).splitlines()[1] == "2026-039,30"
+    texts = visitor.open("/chats/c1/files/days.csv?c2=>abc").text
+    assert "No row matches. abc is not a number: it is compared as text" in texts
+    assert "compared as text" not in visitor.open("/chats/c1/files/days.csv?c2=>99").text
     listed = warm.source.index("Active conditions")
     assert listed < warm.source.index("<table>")
     assert warm.source.index("a text that the cells contain") < warm.source.index("<table>")

@@ -62,6 +62,9 @@ def test_the_last_calls_of_a_tool_fill_its_form_and_are_compared(
     offered = [option["value"] for option in page.named("option") if option["value"] in picks]
     assert offered == [*picks, *picks]
     assert "path: a.txt" in page.text
+    # times.js writes these times too, in the reader's time zone.
+    timed = {option["value"] for option in page.named("option") if option.get("data-time")}
+    assert timed == {*picks}
     assert "path: b.txt" in page.text
     first = [one.href for one in page.links if one.text == "Fill in"][1]
     assert visitor.open(first).form("read_file").fields["args/path"] == ["a.txt"]
