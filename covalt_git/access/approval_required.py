@@ -19,8 +19,11 @@ from covalt_git.access.argument_conditions import (
     surely_matches,
 )
 from covalt_git.access.call_arguments import CallArguments
+from covalt_git.errors import listed
+from covalt_git.json_values import canonical_json
 from covalt_git.models.rules import CallDecision
 from covalt_git.names import matches
+from covalt_git.text.display import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -39,6 +42,9 @@ _REASONS: dict[ConfirmationSource, str] = {
     "project": "this project's state requires it",
     "destructive": "destructive",
 }
+
+_MOST_CONDITION = 80
+"""Characters of the value of a condition in a reason."""
 
 
 def decide_call(
@@ -165,8 +171,22 @@ def _reason(rule: PolicyRule, tool: Tool) -> str:
         ", and its arguments are not known" if rule.when.args and tool.arguments_are_unread else ""
     )
     why = "" if rule.reason is None else f": {rule.reason}"
-    verb = "denies it" if rule.effect == "deny" else "requires it"
-    return f"rule {rule.pattern} {verb}{unknown}{why}"
+    if rule.effect == "deny":
+        # Its caller must not learn which other arguments the rule lets through.
+        return f"rule {rule.pattern} denies it{unknown}{why}"
+    return f"rule {rule.pattern}{_conditions(rule)} requires it{unknown}{why}"
+
+
+def _conditions(rule: PolicyRule) -> str:
+    """Return the conditions of a rule in words: a reviewer of a call would think that a rule of ``**`` is of all calls."""
+    conditions = {**rule.when.model_dump(mode="json", exclude_unset=True).get("args", {})}
+    if rule.when.annotations is not None:
+        conditions |= rule.when.annotations.model_dump(exclude_none=True)
+    words = [
+        f"{name}: {shorten(canonical_json.dumps(value).decode(), _MOST_CONDITION)}"
+        for name, value in conditions.items()
+    ]
+    return f" with {listed(words)}" if words else ""
 
 
 def is_about(rule: PolicyRule, tool: Tool) -> bool:

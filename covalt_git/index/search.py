@@ -33,7 +33,7 @@ WEIGHTS = {
 _SHORT_QUERY = 8
 _SHORTEST_PREFIX = 2
 # A shorter word is one edit away from many others: test_typos_are_corrected_for_words_of_at_least_four_letters.
-_SHORTEST_MISSPELT = 4
+SHORTEST_MISSPELT = 4
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 _SEARCH = f"""
@@ -79,10 +79,10 @@ def _corrected_word(connection: sqlite3.Connection, word: str) -> str:
     for query in (_phrase(word), _prefix(word)):
         if _matches(connection, query):
             return query
-    if len(word) < _SHORTEST_MISSPELT:
+    if len(word) < SHORTEST_MISSPELT:
         return ""
     vocabulary = {row[0] for row in connection.execute("SELECT term FROM tool_vocabulary")}
-    similar = sorted(_one_edit_away(_stem(word)) & vocabulary)  # the vocabulary has stems
+    similar = sorted(one_edit_away(stem(word)) & vocabulary)  # the vocabulary has stems
     return f"({' OR '.join(map(_phrase, similar))})" if similar else ""
 
 
@@ -99,7 +99,7 @@ def _matches(connection: sqlite3.Connection, query: str) -> bool:
     return connection.execute(statement, (query,)).fetchone() is not None
 
 
-def _one_edit_away(word: str) -> set[str]:
+def one_edit_away(word: str) -> set[str]:
     """Return the words that differ by one inserted, deleted, replaced or transposed letter.
 
     Source: Peter Norvig, https://norvig.com/spell-correct.html.
@@ -113,7 +113,7 @@ def _one_edit_away(word: str) -> set[str]:
 
 
 @lru_cache(maxsize=1024)
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
     """Return a word's stem, from the stemmer of the index, SQLite's own."""
     with contextlib.closing(sqlite3.connect(":memory:")) as scratch:
         scratch.execute("CREATE VIRTUAL TABLE typed USING fts5(word, tokenize = 'porter')")

@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from covalt_git.errors import Problem
+from covalt_git.errors import Problem, UnknownNameError, listed
 from covalt_git.manifests.override_keys import declared_with_aliases
 from covalt_git.names import id_key
 from covalt_git.operations.registry import Result
 from covalt_git.toolsets.project_files import namespace_conflicts
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from covalt_git.operations.context import Context
     from covalt_git.toolsets.project_files import NamespaceConflict
     from covalt_git.toolsets.toolset import Toolset
+
+
+class NamespaceClashError(UnknownNameError):
+    """A tool of a namespace that several toolsets declare, so that its tools are not listed."""
+
+    def __init__(self, tool_id: str, toolset_ids: Sequence[str]) -> None:
+        super().__init__("tool", tool_id, (), list_with="covalt-git tool list")
+        self.toolset_ids = tuple(toolset_ids)
+        namespace = tool_id.partition(":")[0]
+        self.message += (
+            f": the toolsets {listed(toolset_ids)} declare the namespace {namespace!r}, so its tools"
+            " are not listed"
+        )
+        self.hint = f"rename it in one of them: covalt-git validate toolsets/{toolset_ids[-1]}"
 
 
 class NamespaceClaim(Result):
@@ -46,6 +62,16 @@ def namespace_claims(context: Context, toolset_id: str) -> tuple[NamespaceClaim,
         for conflict in _conflicts(context)
         if conflict.owner == toolset_id and _toolset_of(conflict) != toolset_id
     )
+
+
+def claimants(context: Context, namespace: str) -> tuple[str, ...]:
+    """Return the toolsets that declare a namespace, if several do; as :func:`problems_across` for an admin only."""
+    both = (
+        (conflict.owner, _toolset_of(conflict))
+        for conflict in _conflicts(context)
+        if id_key(conflict.namespace) == id_key(namespace)
+    )
+    return tuple(dict.fromkeys(toolset_id for pair in both for toolset_id in pair))
 
 
 def _conflicts(context: Context) -> list[NamespaceConflict]:

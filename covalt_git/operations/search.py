@@ -13,6 +13,7 @@ from covalt_git.catalog.accepted_tools import without_pulled
 from covalt_git.errors import CovaltError
 from covalt_git.index.search_words import excerpt, is_match, parse
 from covalt_git.index.text_rows import MOST_TEXT, argument_text
+from covalt_git.index.tool_match import matching_text
 from covalt_git.models.calls import MAY_BE_SCRIPTS
 from covalt_git.operations.context import Context
 from covalt_git.operations.registry import Request, Result, operation
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from covalt_git.index.chat_search import SearchedTexts, TextMatch
+    from covalt_git.index.search_words import Query
 
 SearchedKind = Literal["chat", "message", "file", "call", "tool", "toolset"]
+
+MOST_TOOLS = 500
+"""Tools with any of the words, among which those with all of them are found."""
 
 _ROLE = 60
 """Characters of a message's role in a result."""
@@ -95,7 +100,8 @@ def search(context: Context, request: Search) -> SearchResults:
     """Search messages, files of the active branches, arguments of calls, chats, tools and toolsets.
 
     A result has all words of the query, without regard to case and diacritics.  Exact phrases come first, then the newest.
-    Tools are found as by ``search_tools``.  Only what the role finds in lists is found and counted.
+    Tools are found as by ``search_tools``, also by other forms of a word and by a word with a typing error, but only those
+    with all words; their excerpt is the text that has the words.  Only what the role finds in lists is found and counted.
     """
     if request.chat_id is not None:
         context.chat(request.chat_id)  # it may not exist
@@ -184,12 +190,20 @@ class _Scope:
         if self.request.chat_id is not None:
             return
         index = self.context.toolset_index()
-        tools = self.context.catalog.search(index, self.request.query, limit=self.most)
+        tools = self.context.catalog.search(index, self.request.query, limit=MOST_TOOLS)
+        # A search of agents also finds tools with one of the words; here, each result has all of them.
+        whys = {
+            tool.tool_id: why
+            for tool in tools
+            if (why := matching_text(self.request.query, tool)) is not None
+        }
+        tools = [tool for tool in tools if tool.tool_id in whys][: self.most]
         trusted = {tool.tool_id for tool in without_pulled(self.context.project.root, tools)}
         for tool in tools:
             # A user finds what a pull has accepted, to review it; agents do not.
             note = "" if tool.tool_id in trusted else f" ({NOT_TRUSTED})"
-            yield self._hit("tool", tool.tool_id, tool.description, title=f"{tool.name}{note}")
+            query, text = whys[tool.tool_id]
+            yield self._hit("tool", tool.tool_id, text, title=f"{tool.name}{note}", marked=query)
 
     def toolsets(self) -> Iterable[SearchHit]:
         if self.request.chat_id is not None:
@@ -254,8 +268,10 @@ class _Scope:
         chat_id: str | None = None,
         branch: str | None = None,
         at: str | None = None,
+        marked: Query | None = None,
     ) -> SearchHit:
-        parts = tuple(map(ExcerptPart.model_validate, excerpt(self.query, text[:MOST_TEXT])))
+        shown = excerpt(marked or self.query, text[:MOST_TEXT])
+        parts = tuple(map(ExcerptPart.model_validate, shown))
         return SearchHit(
             kind=kind, id=hit_id, chat_id=chat_id, branch=branch, title=title, at=at, excerpt=parts
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from covalt_git.calls.tool_grants import check_runnable, check_signed_in
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import JsonObject
 from covalt_git.manifests.state_files import read_state
 from covalt_git.manifests.stored_schemas import SCHEMAS
@@ -19,6 +19,7 @@ from covalt_git.models.tool_properties import Annotations, Example, HttpRequest,
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.context import Context
+from covalt_git.operations.namespace_problems import NamespaceClashError, claimants
 from covalt_git.operations.registry import EmptyRequest, Request, Result, ToolRequest, operation
 from covalt_git.toolsets import builtin_tools
 from covalt_git.toolsets.icons import icon_data_url
@@ -231,7 +232,13 @@ def grouped(context: Context, tools: Iterable[Tool], *, with_empty: bool) -> tup
 @operation(errors=(404, 409))
 def get_tool(context: Context, request: ToolRequest) -> ToolDetail:
     """Return one tool: its schemas, renderer, limits and overrides."""
-    entry = context.catalog.find(request.tool_id)
+    try:
+        entry = context.catalog.find(request.tool_id)
+    except UnknownNameError:
+        toolset_ids = claimants(context, request.tool_id.partition(":")[0])
+        if not toolset_ids:
+            raise
+        raise NamespaceClashError(request.tool_id, toolset_ids) from None
     tool, toolset = context.catalog.with_target(entry.tool), entry.toolset
     schema_from: Literal["manifest", "stored", "source", "server", "builtin"] = "source"
     if tool.kind == "builtin":

@@ -64,7 +64,9 @@ def test_the_first_rule_that_applies_decides() -> None:
         rule("**"),
     )
 
-    assert confirmation(config, make_tool(), {"path": "docs/a.md"}) == ("rule ** requires it",)
+    assert confirmation(config, make_tool(), {"path": "docs/a.md"}) == (
+        'rule ** with path: "docs/*" requires it',
+    )
     assert confirmation(config, make_tool(), {"path": "src/a.py"}) == ()
 
 
@@ -170,7 +172,7 @@ def test_annotations_that_the_project_does_not_state_can_require_approval_and_no
 
     assert confirmation(waives, tool, {}) == ("the toolset requires it",)
     assert confirmation(waives, tool.model_copy(update={"annotations_are_own": True}), {}) == ()
-    assert confirmation(requires, tool, {}) == ("rule ** requires it",)
+    assert confirmation(requires, tool, {}) == ("rule ** with read_only: true requires it",)
 
 
 def test_an_argument_that_is_not_json_is_an_error() -> None:

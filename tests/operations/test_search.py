@@ -109,6 +109,19 @@ def test_each_kind_is_found_at_its_place(owner: Operations) -> None:
     assert [hit["id"] for group in left["groups"] for hit in group["hits"]] == ["copy.txt"]
 
 
+def test_a_tool_is_found_by_all_words_and_shows_the_text_that_has_them(owner: Operations) -> None:
+    def tools(query: str) -> dict[str, list[str]]:
+        return {
+            hit["id"]: [part["text"] for part in hit["excerpt"] if part["match"]]
+            for hit in hits(owner("search", query=query, limit=200), "tool")
+        }
+
+    # "make" is one letter from "takes" in the description of an argument; no tool has "coffee".
+    assert tools("make coffee") == {}
+    assert "folder" in tools("folder search")["text-kit:search"]
+    assert "text-kit:search" in tools("serch text")
+
+
 def test_what_was_not_read_is_counted(owner: Operations, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_rows, "MOST_BYTES", 20)
     owner("create_chat", chat_id="garden")

@@ -43,3 +43,13 @@ def test_a_message_without_our_signature_is_not_shown(client: Any) -> None:
 
 def test_its_cookie_is_not_a_credential(client: Any) -> None:
     assert client.get("/chats/c1", base_url=HOME).status_code == 401
+
+
+def test_the_ids_in_sentences_are_short_and_digests_complete(app: Flask) -> None:
+    sentence = app.jinja_env.filters["sentence"]
+    oid, digest = "710b691396489cc0719e906ea560844ec6c9af50", f"sha256:{'a1' * 32}"
+
+    assert sentence(f"you edited {oid}, now it is {oid}.") == (
+        "You edited 710b69139648, now it is 710b69139648."
+    )
+    assert sentence(f"{digest} is not files/{oid}/a.txt") == f"{digest} is not files/{oid}/a.txt"

@@ -8,10 +8,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from flask import current_app, jsonify, make_response, redirect, render_template, request
+from flask import current_app, jsonify, make_response, redirect, render_template, request, url_for
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from covalt_git.errors import CovaltError, InternalError, UnknownNameError
+from covalt_git.operations.namespace_problems import NamespaceClashError
 from covalt_git.text.risky_words import is_harmless
 from covalt_git.toolsets.tool_registry import ToolNotFoundError
 from covalt_server.security import RequestRefusedError, masked_path
@@ -188,6 +189,12 @@ def _links(error: CovaltError, status: int) -> list[tuple[str, str]]:
                 continue
             label = _PAGES.get(endpoint, "The page as it is now").format_map(values)
             links.append((label, quote(path)))
+    if isinstance(error, NamespaceClashError):
+        links = [
+            (f"The toolset {toolset_id}", url_for("toolsets.toolset", toolset_id=toolset_id))
+            for toolset_id in error.toolset_ids
+        ]
+        return [*links, ("Start page", "/")]
     lists = [link for link in links if link[0] in _LISTS]
     above = [link for link in links if link[0] not in _LISTS][:1]
     return [*above, *lists[-1:], ("Start page", "/")]

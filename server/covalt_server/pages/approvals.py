@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, get_args
 
 from flask import Blueprint, flash, render_template, request
@@ -21,11 +22,16 @@ from covalt_server.pages.scripts import source_lines
 from covalt_server.request_context import ask, context
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from werkzeug.wrappers import Response
 
     from covalt_git.operations.chats.conversation import TurnMessage
 
 pages = Blueprint("approvals", __name__)
+
+MOST_COMPARED = 12
+"""Number of approvals of a list whose files are compared with those of the request."""
 
 _LONGEST_REASON = 1000
 
@@ -43,7 +49,26 @@ def approval_list() -> str:
         state=state,
         states=STATES,
         lines={row.execution_id: _line(row) for row in approval_rows},
+        stale=stale_approvals(row.execution_id for row in approval_rows if row.state == "pending"),
     )
+
+
+def stale_approvals(execution_ids: Iterable[str]) -> dict[str, str]:
+    """Return why pending approvals cannot be approved any more, by their ids, and what to do.
+
+    Only the first ones are compared: each needs a scan of a workspace.
+    """
+    stale = {}
+    for execution_id in islice(execution_ids, MOST_COMPARED):
+        with suppress(CovaltError):
+            detail = ask(approvals.get_approval, execution_id=execution_id)
+            if detail.may_settle and (detail.changes or detail.tool_changed):
+                changed = "files have" if detail.changes else "toolset has"
+                stale[execution_id] = (
+                    f"It cannot be approved any more, because its {changed} changed since the request."
+                    " Request a new approval, or deny it."
+                )
+    return stale
 
 
 @pages.get("/approvals/<execution_id>")

@@ -11,10 +11,13 @@ from flask import Blueprint, render_template, request, url_for
 from covalt_git.operations import needs, toolsets
 from covalt_git.operations.chats import manifests
 from covalt_server import request_context
+from covalt_server.pages.approvals import stale_approvals
 from covalt_server.pages.toolset_page import unset_by_toolset
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from covalt_git.operations.chats.chats import ChatRow
     from covalt_git.operations.chats.manifests import ManifestRow
     from covalt_git.operations.needs import NeedKind, UserNeed
@@ -56,6 +59,7 @@ class NeedButton(NamedTuple):
     need: UserNeed
     page: str
     button: str
+    note: str = ""
 
 
 @pages.get("/")
@@ -67,7 +71,7 @@ def home() -> str:
     )
     return render_template(
         "home.html",
-        needs=[NeedButton(need, _page(need), _button(need)) for need in listing.needs],
+        needs=_with_buttons(listing.needs),
         most_needs=MOST_NEEDS,
         damaged=listing.damaged,
         chats=[_with_last(chat) for chat in listing.chats],
@@ -109,6 +113,17 @@ def _with_last(chat: ChatRow) -> RecentChat:
         return RecentChat(chat, None)
     page = ask(manifests.list_manifests, chat_id=chat.id, manifest=chat.active_manifest_id, limit=1)
     return RecentChat(chat, page.manifests[0])
+
+
+def _with_buttons(listed: Sequence[UserNeed]) -> list[NeedButton]:
+    stale = stale_approvals(need.execution_id for need in listed if need.execution_id)
+    buttons = [NeedButton(need, _page(need), _button(need)) for need in listed]
+    return [
+        button._replace(button="Request again or deny", note=stale[button.need.execution_id])
+        if button.need.execution_id in stale
+        else button
+        for button in buttons
+    ]
 
 
 def _page(need: UserNeed) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from flask import flash, g, redirect, request, url_for
 from markupsafe import Markup, escape
 
+from covalt_git.conversations.commit_names import SHOWN_DIGITS
 from covalt_git.errors import CovaltError
 from covalt_git.system.node_folder import check_changeable, folder_text
 from covalt_git.text import display
@@ -49,6 +50,9 @@ MOST_PATCHES = 50
 
 
 _LONGEST_TITLE = 100
+
+_OBJECT_ID = re.compile(r"(?<![\w:/.-])(?:[0-9a-f]{64}|[0-9a-f]{40})(?!\w|[/.-]\w)")
+"""An id of a commit or a file in a sentence; digests such as ``sha256:...`` are compared, so they stay complete."""
 
 _WORD = re.compile(r"[^\W_]+(?:[,;]? |: |$)")
 """A first word that can be capitalized; ids such as app-builder:write_file cannot."""
@@ -127,7 +131,8 @@ def _is_html(value: object) -> bool:
 
 
 def sentence(text: str) -> str:
-    """Return a text with its first letter capitalized, unless it begins with an id or a path."""
+    """Return a text with its first letter capitalized, unless it begins with an id or a path, and its ids shortened."""
+    text = _OBJECT_ID.sub(lambda match: match[0][:SHOWN_DIGITS], text)
     return text[:1].upper() + text[1:] if _WORD.match(text) else text
 
 

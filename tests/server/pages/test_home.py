@@ -57,10 +57,21 @@ def test_a_namespace_of_two_toolsets_is_shown_with_its_line_on_home_and_on_pages
     assert "CG401" in visitor.open(line).text
     other = visitor.open("/toolsets/gear")
     assert "The toolset tool declares the namespace disk too." in other.text
+    tool = visitor.open("/tools/disk:read")
+    assert (tool.status, "declare the namespace 'disk'" in tool.text) == (404, True)
+    assert {tool.link("The toolset gear"), tool.link("The toolset tool")} == {
+        "/toolsets/gear",
+        "/toolsets/tool",
+    }
     editor = "/toolsets/tool/edit/toolset.yaml?line=5"
     assert editor == other.link("Edit toolsets/tool/toolset.yaml:5")
     assert editor in [link.href for link in page.links]
     assert visitor.open(editor).status == 200
+    configuration = (api.root / "covalt.yaml").read_text()
+    configure(api.root, "roles: {dev: {allow: ['**']}}")
+    dev = Visitor.of(api.root, "dev").open("/tools/disk:read")
+    assert (dev.status, "declare the namespace" in dev.text) == (404, False)
+    (api.root / "covalt.yaml").write_text(configuration)
 
     (api.root / "toolsets/tool/toolset.yaml").write_text(
         'id: tool\nname: Gear\nversion: "1"\nmcp_servers:\n  - {id: other, command: npx}\n'

@@ -151,13 +151,17 @@ def test_a_result_has_the_order_of_the_output_schema(visitor: Visitor, api: Api)
     call = api.call("orders:list")
     page = visitor.open(f"/chats/c1/calls/{call['id']}")
     rows = visitor.open(page.link("Sort, filter and download all rows"))
-    download, exported = (
-        api.client().get(url, base_url=HOME, headers=BEARER).get_data(as_text=True)
+    answers = [
+        api.client().get(url, base_url=HOME, headers=BEARER)
         for url in (
             rows.link("Download all as JSON"),
             f"/api/export_table?chat_id=c1&call_id={call['id']}",
         )
-    )
+    ]
+    download, exported = (answer.get_data(as_text=True) for answer in answers)
+    for answer, name in zip(answers, (".json", "-rows.csv"), strict=True):
+        file_name = f"orders-list-{call['id'][-8:]}{name}"
+        assert file_name in answer.headers["Content-Disposition"]
 
     assert [*call["result"][1]] == ["name", "day", "amount"]
     assert "name day amount Zoe 3 Al Monday 4" in page.text

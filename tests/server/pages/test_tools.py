@@ -239,6 +239,12 @@ def test_an_approval_shows_what_changed_and_is_asked_again(visitor: Visitor, api
     waiting = api.call("app-builder:run_command", command="ls")
     api.write("new.txt", "x")
     asked = visitor.open(f"/approvals/{waiting['execution_id']}")
+    assert "exactly this call runs" not in asked.text
+    for address in (f"/approvals/{waiting['execution_id']}", "/approvals", "/"):
+        assert "It cannot be approved any more, because its files have changed" in (
+            visitor.open(address).text
+        ), address
+    assert "Decide" not in visitor.open("/approvals").text
     again = visitor.send(asked.form("/approve"))
     done = visitor.send(again.form("/approve"))
 
