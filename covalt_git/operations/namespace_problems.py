@@ -1,4 +1,4 @@
-"""Problems of toolsets that only their comparison shows: namespaces that two of them have."""
+"""Problems of toolsets that only their comparison shows: namespaces that two of them have, and locks of none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from covalt_git.errors import Problem, UnknownNameError, listed
 from covalt_git.manifests.override_keys import declared_with_aliases
 from covalt_git.names import id_key
 from covalt_git.operations.registry import Result
-from covalt_git.toolsets.project_files import namespace_conflicts
+from covalt_git.toolsets.project_files import left_over_locks, namespace_conflicts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from covalt_git.json_values import JsonObject
     from covalt_git.operations.context import Context
     from covalt_git.toolsets.project_files import NamespaceConflict
     from covalt_git.toolsets.toolset import Toolset
@@ -41,14 +42,25 @@ class NamespaceClaim(Result):
 
 
 def problems_across(context: Context) -> dict[str, list[Problem]]:
-    """Return the problems that ``validate`` finds between toolsets, by the toolset whose file they are in.
+    """Return the problems that ``validate`` finds between toolsets, by the toolset whose file they are in, or which it names.
 
     They name other toolsets, which a role may not see, so only an admin gets them.
     """
     problems: dict[str, list[Problem]] = {}
     for conflict in _conflicts(context):
         problems.setdefault(_toolset_of(conflict), []).append(conflict.problem)
+    if context.is_admin:
+        namespaces = context.toolset_index().namespaces()
+        for toolset_id, problem in left_over_locks(context.root, namespaces):
+            problems.setdefault(toolset_id, []).append(problem)
     return problems
+
+
+def add_counts(row: JsonObject, across: Iterable[Problem]) -> None:
+    """Add the numbers of errors and warnings between toolsets to the row of a toolset."""
+    for problem in across:
+        name = "errors" if problem.severity == "error" else "warnings"
+        row[name] = row.get(name, 0) + 1
 
 
 def namespace_claims(context: Context, toolset_id: str) -> tuple[NamespaceClaim, ...]:

@@ -26,6 +26,7 @@ from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant, gr
 from covalt_git.operations.context import Context
 from covalt_git.operations.namespace_problems import (
     NamespaceClaim,
+    add_counts,
     namespace_claims,
     problems_across,
 )
@@ -246,7 +247,7 @@ def list_toolsets(context: Context, _: EmptyRequest) -> ToolsetList:
         if not row["sound"]:
             everything = catalog.sees_all_of(row["id"], tool_ids.get(row["id"]))
         not_trusted = everything and row["sound"] and _is_untrusted(context, row["id"])
-        row["errors"] += len(across.get(row["id"], ()))
+        add_counts(row, across.get(row["id"], ()))
         fields = _shared_fields(context, row, tools, everything=everything)
         rows.append(ToolsetRow(**fields, tools=len(tools), not_trusted=not_trusted))
     return ToolsetList(toolsets=tuple(rows))
@@ -266,7 +267,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
     row |= {"id": toolset.id, "sound": toolset.sound, "enabled": toolset.enabled}
     row |= {"source_type": toolset.state.source_type, "digest": toolset.digest}
     across = problems_across(context).get(toolset.id, [])
-    row["errors"] = row.get("errors", 0) + len(across)
+    add_counts(row, across)
     everything = catalog.sees_all_in(toolset)
     servers = toolset.manifest.mcp_servers if toolset.manifest else ()
     visible_servers = [server for server in servers if catalog.sees_one_of(server.id, ())]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from covalt_git.manifests.override_keys import Namespace
     from covalt_git.models.project_config import ProjectConfig
     from covalt_git.models.rules import PolicyRule
+    from covalt_git.models.sources.tool_lock import ToolLock
 
 
 class CheckedToolset(NamedTuple):
@@ -271,10 +272,30 @@ def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pro
         if lock.value is None or lock.value.namespace != file.stem:
             continue
         if owned.get(id_key(lock.value.namespace)) != lock.value.toolset_id:
-            message = f"the toolset {lock.value.toolset_id!r} declares no such server or source"
-            hint = f"remove it: rm {lock.path}"
-            problems.append(lock.warning(codes.ORPHAN_STATE, ("namespace",), message, hint=hint))
+            problems.append(_undeclared(lock, lock.value.toolset_id))
     return problems
+
+
+def _undeclared(lock: Reading[ToolLock], toolset_id: str) -> Problem:
+    message = f"the toolset {toolset_id!r} declares no such server or source"
+    hint = f"remove it: rm {lock.path}"
+    return lock.warning(codes.ORPHAN_STATE, ("namespace",), message, hint=hint)
+
+
+def left_over_locks(
+    root: Path, toolsets: Iterable[tuple[str, Iterable[Namespace]]]
+) -> Iterator[tuple[str, Problem]]:
+    """Yield the locks of namespaces that no toolset has, each with the toolset that it names.
+
+    Other locks are not read: they can have thousands of tools.  ``toolsets`` are as for :func:`namespace_conflicts`.
+    """
+    declared = {id_key(named) for _, names in toolsets for _, _, named in names}
+    for file in _generated(root / "toolsets" / LOCK_FOLDER):
+        if id_key(file.stem) in declared or file.name == MANIFEST:
+            continue
+        lock = read_lock(file, shown_path(file, root))
+        if lock.value is not None and lock.value.namespace == file.stem:
+            yield lock.value.toolset_id, _undeclared(lock, lock.value.toolset_id)
 
 
 def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:

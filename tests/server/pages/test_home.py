@@ -114,3 +114,17 @@ def test_an_empty_project_shows_three_steps_each_a_button_and_a_command(
     assert page.link("Import a toolset") == "/imports"
     assert page.link("Choose a tool") == "/tools"
     assert visitor.send(page.form("/chats")).address == "/chats/c1"
+
+
+def test_a_lock_that_is_left_over_is_shown_on_home_and_on_the_page_of_its_toolset(
+    visitor: Visitor, api: Api
+) -> None:
+    (api.root / "toolsets/locks").mkdir(exist_ok=True)
+    (api.root / "toolsets/locks/notes.yaml").write_text(
+        "version: 1\nkind: mcp\nnamespace: notes\ntoolset_id: data-lab\n"
+    )
+    home = visitor.open("/")
+    page = visitor.open(home.link("1 warning"))
+
+    assert "remove it: rm toolsets/locks/notes.yaml" in page.text
+    assert "things need you" not in home.text
