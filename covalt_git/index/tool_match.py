@@ -28,8 +28,8 @@ def matching_text(query: str, tool: Tool) -> tuple[Query, str] | None:
     """
     columns = list(searchable_text(tool, tool.toolset_id).values())
     whole = words(" ".join(map(str, columns)))
-    wanted = query_words(query)
-    forms = {word: _forms(word, whole) for word in wanted if word.isascii()}
+    typed_words = query_words(query)
+    forms = {word: _forms(word, whole) for word in typed_words if word.isascii()}
     # Letters of scripts without spaces are pairs in the index, and single words here.
     if not all(forms.values()):
         return None

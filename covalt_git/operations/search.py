@@ -270,8 +270,8 @@ class _Scope:
         at: str | None = None,
         marked: Query | None = None,
     ) -> SearchHit:
-        shown = excerpt(marked or self.query, text[:MOST_TEXT])
-        parts = tuple(map(ExcerptPart.model_validate, shown))
+        texts = excerpt(marked or self.query, text[:MOST_TEXT])
+        parts = tuple(map(ExcerptPart.model_validate, texts))
         return SearchHit(
             kind=kind, id=hit_id, chat_id=chat_id, branch=branch, title=title, at=at, excerpt=parts
         )

@@ -169,7 +169,7 @@ def test_they_are_passed_on_in_a_project_of_init_unless_their_arguments_need_app
     assert talk(root, offered) == offers
     for command in ("show", "refresh", "diff"):
         said = run("source", command, "near", cwd=root).stdout
-        assert "! near:review is not given to agents: rule ** requires it" in said, command
+        assert "! near:review is not given to agents: rule ** with " in said, command
         assert said.count("not given") == 1
 
 

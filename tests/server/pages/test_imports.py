@@ -58,7 +58,7 @@ def test_a_toolset_is_imported_granted_called_exported_and_uninstalled(
             f'  - {{id: look, http: {{url: "http://{host}/here"}}, input_schema: {{type: object}}}}\n'
         )
         review = review_bundle(visitor, archive((File(b"toolset.yaml", manifest.encode()),)))
-        # Beside both buttons: a user of a phone does not see what is beside the second one.
+        # At both buttons: on a phone, the second one is far below the first one.
         with_trust = [form for form in review.forms if "permission" in form.fields]
         assert [("", "", "Import") in form.buttons for form in with_trust] == [True, True]
         assert host in review.text
