@@ -100,11 +100,13 @@ def plain(text: str) -> list[str]:
 def has(text: str, query: str) -> bool:
     """Return whether a text has the words of a query, by comparing each place."""
     every, parts = plain(text), query.split('"')
-    phrases = []
+    phrases, closed = [], False
     for at, part in enumerate(parts):
-        phrases += [plain(part)] if at % 2 else [plain(word) for word in part.split()]
-    phrases = [phrase for phrase in phrases if phrase]
-    closed = len(parts) % 2 == 1 and not parts[-1].strip() and len(parts) > 1 and plain(parts[-2])
+        own = [plain(part)] if at % 2 else [plain(word) for word in part.split()]
+        # A part without words, such as " * ", changes nothing.
+        if any(own):
+            phrases += [phrase for phrase in own if phrase]
+            closed = at % 2 == 1 and at < len(parts) - 1
     if not phrases:
         return False
 
