@@ -1,22 +1,26 @@
 """Reads, fetches and pushes of a repository on a git server by :mod:`.git_http`, for small transfers.
 
 A fetch names object ids instead of refs, so it needs no list of refs, and no ref can disappear before it.  Received objects
-are checked as ``git fsck`` does; a pack with a name that needs more checks is fetched again by stock git.
+are checked as ``git fsck`` does, and are stored only if nothing is missing that the wanted ones reach; a pack with a name that
+needs more checks is fetched again by stock git.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.git_store import git_http
 from covalt_git.git_store.checking import why_bad_commit, why_bad_tree
+from covalt_git.git_store.completeness import reached
 from covalt_git.git_store.git_http import (
     FETCH,
     FLUSH,
     MOST_BYTES,
     PUSH,
     GitHttp,
+    MalformedAnswerError,
     OfferedRefs,
     UnsuitedError,
 )
@@ -35,22 +39,33 @@ if TYPE_CHECKING:
 _MOST_COMMITS = 256
 _MOST_OBJECTS = 4_000
 _MOST_HAVES = 64
-_OFFER_S = 600.0
-"""Time after which the capabilities of a server are read again before a push, in seconds."""
+_OFFER_S = 60.0
+"""Time after which the capabilities of a server are read again before a push, in seconds.
+
+A server that stops to offer ``atomic`` can ignore it for this time, and move some of the refs of a push.  Its report has both
+refs then, so the outcome of the push counts as not known, and the capabilities are read again before the next one.
+"""
 
 _LIMITS = PackLimits(
     pack=MOST_BYTES,
     objects=50_000,
     blob=4 * MOST_BYTES,
-    other=4 * MOST_BYTES,
+    # Each entry of a tree takes 28 bytes at least, and some hundred bytes of memory when the tree is read.
+    other=1 << 20,
     together=8 * MOST_BYTES,
 )
 _NEEDED = frozenset({"report-status", "atomic", "delete-refs"})
 _OFFERS: dict[GitHttp, tuple[float, str]] = {}
 """The object format of each repository whose capabilities suffice for a push, and when they were read."""
 
-_UNUSUAL = (b".git", b"git~")
-"""Starts of names in trees that stock git checks further, in lower case."""
+_UNUSUAL = re.compile(
+    rb"\.\.?|\.git.*|\.mailmap|.*[~:\\\x80-\xff].*|.*[. ]", re.IGNORECASE | re.DOTALL
+)
+"""Names in trees that stock git checks further.
+
+File systems have other names for a file: NTFS a short one such as ``GITMOD~1``, streams after a colon, and dots and spaces at
+the end.  HFS+ ignores some characters that are not ASCII.
+"""
 
 
 def refs(repository: GitHttp) -> OfferedRefs:
@@ -60,7 +75,7 @@ def refs(repository: GitHttp) -> OfferedRefs:
         UnsuitedError: if stock git has to read them.
         OSError: if the server does not answer; also HTTPException.
     """
-    return git_http.read_offer(repository.get(FETCH))
+    return git_http.read_offer(repository.get(FETCH), FETCH)
 
 
 def fetch(repository: GitHttp, store: GitStore, oids: Iterable[str]) -> None:
@@ -68,13 +83,14 @@ def fetch(repository: GitHttp, store: GitStore, oids: Iterable[str]) -> None:
 
     Raises:
         UnsuitedError: if stock git has to fetch them; the store has not changed.
-        OSError: if the server does not answer; also HTTPException.
+        OSError: if the server does not answer, or does not send all of them; the store has not changed; also HTTPException.
     """
+    wanted = list(dict.fromkeys(oids))
     heads = {oid for oid in store.refs("refs/").values() if store.has(oid)}
     haves = sorted(heads)[:_MOST_HAVES]
     lines = [
         *("thin-pack\n", "no-progress\n", "ofs-delta\n"),
-        *(f"want {oid}\n" for oid in dict.fromkeys(oids)),
+        *(f"want {oid}\n" for oid in wanted),
         *(f"have {oid}\n" for oid in haves),
         "done\n",
     ]
@@ -93,10 +109,18 @@ def fetch(repository: GitHttp, store: GitStore, oids: Iterable[str]) -> None:
             quarantine.receive(parts)
             for oid in quarantine.ids:
                 _check(quarantine, oid)
-            new = [oid for oid in quarantine.ids if not store.has(oid)]
+            complete = _reached(quarantine, wanted, heads)
+            new = [oid for oid in complete & quarantine.ids if not store.has(oid)]
             quarantine.adopt(new, durable=store.durable)
     except (BadPackError, BrokenStoreError) as error:
         raise UnsuitedError from error
+
+
+def _reached(quarantine: Quarantine, wanted: list[str], heads: Collection[str]) -> set[str]:
+    try:
+        return reached(quarantine, wanted, heads)
+    except BrokenStoreError as error:
+        raise MalformedAnswerError(f"the server did not send all objects: {error}") from None
 
 
 def _check(quarantine: Quarantine, oid: str) -> None:
@@ -107,11 +131,8 @@ def _check(quarantine: Quarantine, oid: str) -> None:
     if kind == b"tree":
         if why_bad_tree(quarantine, oid):
             raise UnsuitedError
-        for entry in quarantine.read_tree(oid):
-            name = entry.name.lower()
-            # A file system may ignore some characters of a name that are not ASCII.
-            if name in {b".", b".."} or name.startswith(_UNUSUAL) or not name.isascii():
-                raise UnsuitedError
+        if any(_UNUSUAL.fullmatch(entry.name) for entry in quarantine.read_tree(oid)):
+            raise UnsuitedError
 
 
 def push(
@@ -137,7 +158,12 @@ def push(
             body += _limited(store.pack(_missing(store, tips, bases)))
         except BrokenStoreError as error:
             raise UnsuitedError from error
-    return git_http.read_report(repository.post(PUSH, b"".join(body)))
+    # The capabilities may have changed, unless the server has done what they promise.
+    offer = _OFFERS.pop(repository, None)
+    refused = git_http.read_report(repository.post(PUSH, b"".join(body)), moves)
+    if offer and not refused:
+        _OFFERS[repository] = offer
+    return refused
 
 
 def _limited(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -153,7 +179,7 @@ def _check_offer(repository: GitHttp, store: GitStore) -> None:
     """Check that the server supports such a push: it would ignore ``atomic`` if it does not offer it."""
     read_at, object_format = _OFFERS.get(repository, (0.0, ""))
     if not object_format or time.monotonic() - read_at > _OFFER_S:
-        offer = git_http.read_offer(repository.get(PUSH))
+        offer = git_http.read_offer(repository.get(PUSH), PUSH)
         if not offer.capabilities >= _NEEDED:
             raise UnsuitedError
         object_format = offer.object_format

@@ -2,24 +2,37 @@
 
 A process for each request costs more than the request: git starts a second process, and opens a connection.  Here the
 connections stay open, and a push needs one request, because the expected old values are known.  Stock git makes the request
-if this cannot do it (:class:`UnsuitedError`): for ssh and files, with settings of git that are not supported here, for a login,
-for large transfers, and to report why a server refuses.  Formats: ``gitprotocol-http(5)``, ``gitprotocol-v2(5)``,
-``gitprotocol-pack(5)``.
+if this cannot do it (:class:`UnsuitedError`): for ssh and files, with a proxy and other settings of git that are not supported
+here, for a login, for large transfers, and to report why a server refuses.
+
+The server may lie, and a program between may cut or replace an answer.  So a request counts as successful only after a complete
+answer of the exact form.  The outcome of a push is not known after every other answer, except one of a server that has
+certainly not processed it.  Formats: ``gitprotocol-http(5)``, ``gitprotocol-v2(5)``, ``gitprotocol-pack(5)``.
 """
 
 from __future__ import annotations
 
+import functools
 import http.client
+import io
 import os
+import re
 import select
 import ssl
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
+from dulwich.refs import Ref, check_ref_format
+
+from covalt_git.git_store.objects import is_object_id
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    import socket
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from _typeshed import WriteableBuffer
 
 FETCH, PUSH = "git-upload-pack", "git-receive-pack"
 """The services of a git server."""
@@ -32,6 +45,9 @@ _SILENT_S = 60.0
 
 _IDLE_S = 30.0
 """Time after which an idle connection is not used again, in seconds: the server may be closing it."""
+
+_MOST_S = 600.0
+"""Time that a request may take as a whole, in seconds."""
 
 SETTINGS_S = 60.0
 """Time after which git's settings are read again, in seconds."""
@@ -51,7 +67,6 @@ _HARMLESS = {
     "http.maxrequests",
     "http.minsessions",
     "http.postbuffer",
-    "http.proxy",
     "http.useragent",
     "http.version",
     "protocol.version",
@@ -59,6 +74,9 @@ _HARMLESS = {
 """Those of them that are supported here, or do not matter."""
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9:/._~%+@!$&'()*,;=-]+(?<!/)")
+_DOTS = re.compile(r"/\.\.?(?:/|$)")
+_PART = 1 << 16
 
 
 class UnsuitedError(Exception):
@@ -66,11 +84,10 @@ class UnsuitedError(Exception):
 
 
 class ServerPlace(NamedTuple):
-    """Where connections go: a server, directly or through a proxy ``host:port``."""
+    """The server to which connections go."""
 
     scheme: str
     host: str
-    proxy: str = ""
 
 
 @dataclass
@@ -89,14 +106,11 @@ class _Connections:
         return self._new()
 
     def _new(self) -> http.client.HTTPConnection:
-        target = self.place.proxy or self.place.host
+        host = self.place.host
         if self.place.scheme == "http":
-            return http.client.HTTPConnection(target, timeout=_SILENT_S)
+            return http.client.HTTPConnection(host, timeout=_SILENT_S)
         context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(target, timeout=_SILENT_S, context=context)
-        if self.place.proxy:
-            connection.set_tunnel(self.place.host)
-        return connection
+        return http.client.HTTPSConnection(host, timeout=_SILENT_S, context=context)
 
     def give_back(self, connection: http.client.HTTPConnection) -> None:
         self.idle.append((time.monotonic(), connection))
@@ -110,6 +124,52 @@ os.register_at_fork(after_in_child=_CONNECTIONS.clear)
 
 _DROPPED = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 """Errors of a connection that the server closed while it was idle."""
+
+
+class _TimedReader(io.RawIOBase):
+    """The bytes that arrive at a socket until a time."""
+
+    def __init__(self, sock: socket.socket, end: float) -> None:
+        self._socket = sock
+        self._end = end
+        # The socket stays open until this is closed, even if the connection is closed before.
+        self._bytes = sock.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        self._socket.settimeout(_left(self._end))
+        return self._bytes.readinto(buffer)
+
+    def close(self) -> None:
+        self._bytes.close()
+        super().close()
+
+
+class _TimedResponse(http.client.HTTPResponse):
+    """A response that has to be complete at a time: a byte now and then does not keep the request alive."""
+
+    def __init__(self, sock: socket.socket, *args: Any, end: float, **options: Any) -> None:
+        super().__init__(sock, *args, **options)
+        self.fp.close()
+        self.fp = io.BufferedReader(_TimedReader(sock, end))
+
+
+def _left(end: float) -> float:
+    """Return how long the next bytes may take, in seconds."""
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("the request takes too long")
+    return min(_SILENT_S, left)
+
+
+def _parts(connection: http.client.HTTPConnection, body: bytes, end: float) -> Iterator[bytes]:
+    """Yield the body of a request in parts, because the time limit of a socket is that of one part."""
+    for at in range(0, len(body), _PART):
+        if connection.sock is not None:
+            connection.sock.settimeout(_left(end))
+        yield body[at : at + _PART]
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:
@@ -127,8 +187,11 @@ def place_of(url: str, settings: Mapping[str, str]) -> ServerPlace:
     Raises:
         UnsuitedError: if stock git would do something that is not supported here.
     """
+    # Curl encodes other characters, removes `/../`, and leaves out `#`; and git, a slash at the end.
+    if not _PLAIN_URL.fullmatch(url) or _DOTS.search(url):
+        raise UnsuitedError
     parts = urlsplit(url)
-    if parts.scheme not in {"http", "https"} or parts.username is not None or parts.query:
+    if parts.username is not None:
         raise UnsuitedError
     if any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES):
         raise UnsuitedError
@@ -136,11 +199,7 @@ def place_of(url: str, settings: Mapping[str, str]) -> ServerPlace:
         raise UnsuitedError
     if not _HARMLESS.issuperset(name for name in settings if name.startswith(_IMPORTANT)):
         raise UnsuitedError
-    proxied = urlsplit(settings.get("http.proxy", ""))
-    is_usual = proxied.scheme == "http" and proxied.port and proxied.username is None
-    if proxied.geturl() and not is_usual:
-        raise UnsuitedError
-    return ServerPlace(parts.scheme, parts.netloc, proxied.netloc)
+    return ServerPlace(parts.scheme, parts.netloc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +209,7 @@ class GitHttp:
     url: str
     place: ServerPlace
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    most_s: float = _MOST_S
 
     def get(self, service: str) -> bytes:
         """Return the refs that a service offers, and its capabilities.
@@ -158,8 +218,10 @@ class GitHttp:
             UnsuitedError: as of the class.
             OSError: if the server does not answer; also HTTPException.
         """
+        end = time.monotonic() + self.most_s
         path = f"/info/refs?service={service}"
-        return self._request("GET", path, None, f"application/x-{service}-advertisement", {})
+        accept = f"application/x-{service}-advertisement"
+        return self._request("GET", path, None, {"Accept": accept}, end)
 
     def post(self, service: str, body: bytes, **headers: str) -> bytes:
         """Return the answer of a service to a request.
@@ -168,23 +230,30 @@ class GitHttp:
             UnsuitedError: as of the class.
             OSError: if it is not known what the server has done; also HTTPException.
         """
+        end = time.monotonic() + self.most_s
         named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named["Accept"] = f"application/x-{service}-result"
         named["Content-Type"] = f"application/x-{service}-request"
-        return self._request("POST", f"/{service}", body, f"application/x-{service}-result", named)
+        named["Content-Length"] = str(len(body))
+        return self._request("POST", f"/{service}", body, named, end)
 
     def _request(
-        self, method: str, path: str, body: bytes | None, accept: str, headers: dict[str, str]
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str], end: float
     ) -> bytes:
         if body is not None and len(body) > MOST_BYTES:
             raise UnsuitedError
         connections = _CONNECTIONS.setdefault(self.place, _Connections(self.place))
         connection = connections.take()
         was_idle = connection.sock is not None
-        is_proxied = self.place.proxy and self.place.scheme == "http"
-        target = self.url + path if is_proxied else urlsplit(self.url).path + path
-        sent = {"User-Agent": "git/covalt-git", "Accept": accept, **dict(self.headers), **headers}
+        target = urlsplit(self.url).path + path
+        sent = {"User-Agent": "git/covalt-git", **dict(self.headers), **headers}
+        timed = functools.partial(_TimedResponse, end=end)
+        connection.response_class = cast("type[http.client.HTTPResponse]", timed)
         try:
-            connection.request(method, target, body, sent)
+            if connection.sock is not None:
+                connection.sock.settimeout(_left(end))
+            parts = None if body is None else _parts(connection, body, end)
+            connection.request(method, target, parts, sent)
             response = connection.getresponse()
             content = response.read(MOST_BYTES + 1)
         except ssl.SSLCertVerificationError:
@@ -196,7 +265,7 @@ class GitHttp:
             # because the server may have moved the refs, and then refuses the second one.
             if not was_idle or path == f"/{PUSH}":
                 raise
-            return self._request(method, path, body, accept, headers)
+            return self._request(method, path, body, headers, end)
         except BaseException:
             connection.close()
             raise
@@ -204,21 +273,32 @@ class GitHttp:
             connection.close()
         else:
             connections.give_back(connection)
-        if response.status in _NOT_PROCESSED or len(content) > MOST_BYTES:
-            raise UnsuitedError
-        if response.status != _OK:
-            raise http.client.HTTPException(
-                f"the server answered with the status {response.status}"
-            )
-        if response.getheader("Content-Type") != accept:
-            raise UnsuitedError
-        return content
+        return _checked(response, content, headers["Accept"], is_push=path == f"/{PUSH}")
+
+
+def _checked(
+    response: http.client.HTTPResponse, content: bytes, accepted: str, *, is_push: bool
+) -> bytes:
+    """Return the content of an answer, if it is complete and of the accepted type."""
+    if response.status in _NOT_PROCESSED:
+        raise UnsuitedError
+    if response.status != _OK:
+        raise http.client.HTTPException(f"the server answered with the status {response.status}")
+    is_large, is_other = len(content) > MOST_BYTES, response.getheader("Content-Type") != accepted
+    if (is_large or is_other) and is_push:
+        raise MalformedAnswerError("the server does not answer as a git server")
+    if is_large or is_other:
+        raise UnsuitedError
+    if response.length:  # http.client does not report it
+        raise MalformedAnswerError("the answer of the server is cut off")
+    return content
 
 
 # Pkt-lines
 
 FLUSH, DELIMITER = b"0000", b"0001"
-_MOST_LINE = 65_516
+_MOST_LINE = 65_520
+_LENGTH = re.compile(rb"[0-9a-fA-F]{4}")
 
 
 class MalformedAnswerError(http.client.HTTPException):
@@ -232,25 +312,48 @@ def line(text: str) -> bytes:
 
 
 def packets(content: bytes) -> Iterator[bytes | None]:
-    """Yield the pkt-lines of an answer; None for a flush or a delimiter.
+    """Yield the pkt-lines of an answer; None for a flush.
 
     Raises:
-        MalformedAnswerError: if it is malformed or cut off.
+        MalformedAnswerError: if it is malformed or cut off, or has a delimiter, which no answer here has.
     """
     at = 0
     while at < len(content):
-        try:
-            size = int(content[at : at + 4], 16)
-        except ValueError:
-            raise MalformedAnswerError("the answer of the server is malformed") from None
-        if size < len(FLUSH):
-            at += 4
-            yield None
-            continue
-        if at + size > len(content) or size > _MOST_LINE + 4:
+        # int() alone also accepts signs, spaces and underscores.
+        digits = _LENGTH.match(content, at)
+        size = int(digits[0], 16) if digits else 1
+        if 0 < size < len(FLUSH) or size > _MOST_LINE:
+            raise MalformedAnswerError("the answer of the server is malformed")
+        if at + size > len(content):
             raise MalformedAnswerError("the answer of the server is cut off")
-        yield content[at + 4 : at + size]
-        at += size
+        yield content[at + len(FLUSH) : at + size] if size else None
+        at += size or len(FLUSH)
+
+
+def _section(content: bytes) -> list[bytes]:
+    """Return the pkt-lines of an answer that has one flush, at its end.
+
+    Raises:
+        MalformedAnswerError: if it is not so, or if the server reports an error.
+    """
+    *lines, end = [*packets(content)] or [b""]
+    for text in (*lines, end):
+        if text is not None and text.startswith(b"ERR "):
+            why = text[4:].decode("utf-8", "replace").rstrip()
+            raise MalformedAnswerError(f"the server reports: {why}")
+    texts = [text for text in lines if text is not None]
+    if end is not None or len(texts) < len(lines):
+        raise MalformedAnswerError("the answer of the server is malformed or cut off")
+    return texts
+
+
+def is_ref(name: str) -> bool:
+    """Return whether a ref of a server has a valid name."""
+    return name.startswith("refs/") and check_ref_format(Ref(name.encode("utf-8", "replace")))
+
+
+_PEELED, _NO_REFS = "^{}", " capabilities^{}"
+_DIGITS = {"sha1": 40, "sha256": 64}
 
 
 class OfferedRefs(NamedTuple):
@@ -274,24 +377,48 @@ class OfferedRefs(NamedTuple):
         return next((name.removeprefix(start) for name in names), "sha1")
 
 
-def read_offer(content: bytes) -> OfferedRefs:
+def read_offer(content: bytes, service: str) -> OfferedRefs:
     """Return the first answer of a service, in version 0 of the protocol.
 
     Raises:
-        MalformedAnswerError: if it is malformed.
+        UnsuitedError: if stock git has to read it.
+        MalformedAnswerError: if it is malformed or cut off.
     """
-    refs: dict[str, str] = {}
-    capabilities: frozenset[str] = frozenset()
-    for packet in packets(content):
-        if packet is None or packet.startswith((b"# service=", b"version ")):
-            continue
-        text, _, words = packet.rstrip(b"\n").decode("utf-8", "surrogateescape").partition("\0")
-        if words:
-            capabilities = frozenset(words.split())
+    start = line(f"# service={service}\n") + FLUSH
+    if not content.startswith(start):
+        _section(content)  # it may be the report of an error
+        raise MalformedAnswerError("the server does not answer as a git server")
+    rows = [row.removesuffix(b"\n") for row in _section(content[len(start) :])]
+    if not rows and service == FETCH:  # git's answer for an empty repository
+        return OfferedRefs({}, frozenset())
+    first, separator, words = (rows or [b""])[0].partition(b"\0")
+    if not separator:
+        raise MalformedAnswerError("the server does not answer as a git server")
+    try:
+        capabilities = frozenset(words.decode().split())
+        texts = [row.decode() for row in (first, *rows[1:])]
+    except UnicodeDecodeError:
+        raise UnsuitedError from None
+    offer = OfferedRefs({}, capabilities)
+    digits = _DIGITS.get(offer.object_format)
+    if digits is None:
+        raise UnsuitedError
+    if texts == ["0" * digits + _NO_REFS]:
+        return offer
+    for text in texts:
         oid, _, ref = text.partition(" ")
-        if ref.startswith("refs/") and not ref.endswith("^{}"):
-            refs[ref] = oid
-    return OfferedRefs(refs, capabilities)
+        if oid == "shallow":
+            raise UnsuitedError
+        if not is_object_id(oid) or len(oid) != digits or not oid.strip("0"):
+            raise MalformedAnswerError("the server lists a malformed object id")
+        if ref.endswith(_PEELED) and ref.removesuffix(_PEELED) in offer.refs:
+            continue
+        # Objects of a repository from which the server's one borrows objects are no refs.
+        if (ref not in {"HEAD", ".have"} and not is_ref(ref)) or ref in offer.refs:
+            raise MalformedAnswerError("the server lists a ref with an invalid name")
+        if ref.startswith("refs/"):
+            offer.refs[ref] = oid
+    return offer
 
 
 def read_pack(content: bytes) -> list[bytes]:
@@ -301,48 +428,48 @@ def read_pack(content: bytes) -> list[bytes]:
         UnsuitedError: if the server has no version 2, or not all objects.
         MalformedAnswerError: if the answer is malformed or cut off.
     """
+    if not content.startswith(line("packfile\n")):
+        raise UnsuitedError
     parts: list[bytes] = []
-    is_pack, is_complete = False, False
-    try:
-        for packet in packets(content):
-            if not is_pack:
-                if packet != b"packfile\n":
-                    raise UnsuitedError
-                is_pack = True
-            elif packet is None:
-                is_complete = True
-            elif packet[:1] == b"\1":
-                parts.append(packet[1:])
-            elif packet[:1] == b"\3":
-                raise UnsuitedError
-    except MalformedAnswerError:
-        if not is_pack:  # of a server without version 2
-            raise UnsuitedError from None
-        raise
-    if not is_complete:
-        raise MalformedAnswerError("the answer of the server is cut off")
+    for packet in _section(content)[1:]:
+        band, part = packet[:1], packet[1:]
+        if band == b"\3":
+            raise UnsuitedError
+        if band not in {b"\1", b"\2"}:
+            raise MalformedAnswerError("the answer of the server is malformed")
+        if band == b"\1":
+            parts.append(part)
     return parts
 
 
-def read_report(content: bytes) -> dict[str, str]:
-    """Return the reason for each ref that a push did not move.
+def read_report(content: bytes, refs: Collection[str]) -> dict[str, str]:
+    """Return the reason for each of ``refs`` that a push did not move: for all of them, or for none.
 
     Raises:
-        UnsuitedError: if the server could not store the objects.
-        MalformedAnswerError: if the report is malformed or cut off.
+        UnsuitedError: if the server could not store the objects, and moved nothing.
+        MalformedAnswerError: if it is not known what the server did.
     """
+    first, *rows = [
+        row.removesuffix(b"\n").decode("utf-8", "surrogateescape") for row in _section(content)
+    ] or [""]
+    moved: list[str] = []
     refused: dict[str, str] = {}
-    lines = [packet for packet in packets(content) if packet is not None]
-    texts = [text.rstrip(b"\n").decode("utf-8", "replace") for text in lines]
-    if not texts or not content.endswith(FLUSH):
-        raise MalformedAnswerError("the report of the server is cut off")
-    for text in texts:
-        word, _, rest = text.partition(" ")
-        if word == "unpack" and rest != "ok":
-            raise UnsuitedError
-        if word == "ng":
-            ref, _, why = rest.partition(" ")
+    for row in rows:
+        word, _, rest = row.partition(" ")
+        ref, _, why = rest.partition(" ")
+        if word == "ok":
+            moved.append(rest)
+        elif word == "ng" and why:
             refused[ref] = why
+        else:
+            raise MalformedAnswerError("the report of the server is malformed")
+    is_complete = len(rows) == len(refs) and {*moved, *refused} == {*refs}
+    if not first.startswith("unpack ") or not is_complete:
+        raise MalformedAnswerError("the report of the server does not have each ref once")
+    if moved and (refused or first != "unpack ok"):
+        raise MalformedAnswerError("the server moved some of the refs of an atomic push only")
+    if first != "unpack ok":
+        raise UnsuitedError
     return refused
 
 

@@ -24,8 +24,9 @@ from urllib.parse import urlsplit
 from covalt_git.errors import CovaltError
 from covalt_git.git_store import git_http
 from covalt_git.git_store.git_http import GitHttp, UnsuitedError
-from covalt_git.git_store.objects import CommitObject, encode_commit, object_id
+from covalt_git.git_store.objects import CommitObject, encode_commit, is_object_id, object_id
 from covalt_git.system import programs
+from covalt_git.text import display
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -42,9 +43,12 @@ _OPTIONS = (
     *("-c", "maintenance.auto=false", "-c", "push.gpgSign=false", "-c", "push.followTags=false"),
     *("-c", "http.lowSpeedLimit=1", "-c", "http.lowSpeedTime=60"),
 )
+_LONGEST_REASON = 500
 _BRANCHES = "refs/heads/"
 _PREFIXES = (_BRANCHES, "refs/covalt/")
 _REJECTED = re.compile(r"^!\t[^\t]*:([^\t]+)\t(.*)$", re.MULTILINE)
+_MOVED = re.compile(r"^[ +*-]\t", re.MULTILINE)
+_NO_STATUS = "remote failed to report status"
 _GONE = "couldn't find remote ref"
 _ASKS_FOR_LOGIN = re.compile("could not read (?:Username|Password)|Authentication failed")
 _NO_TREE = {
@@ -143,6 +147,10 @@ class ServerRepository:
             if oid.startswith("ref: ") and ref == "HEAD":
                 head = oid.removeprefix("ref: ")
             elif ref.startswith("refs/") and not ref.endswith("^{}"):
+                if not (is_object_id(oid) and git_http.is_ref(ref)):
+                    raise ServerError(
+                        f"the git server of {self.url} lists an invalid ref", hint=self.hint
+                    )
                 refs[ref] = oid
         return refs, head
 
@@ -216,7 +224,8 @@ class ServerRepository:
                 "push", lambda requests, at: requests.push(at, store, every, known)
             )
             if refused:
-                raise PushRefusedError(self.url, refused)
+                reasons = {ref: self._shown(why) for ref, why in refused.items()}
+                raise PushRefusedError(self.url, reasons)
             return
         options = [f"--force-with-lease={ref}:{move.old or ''}" for ref, move in every.items()]
         specs = [f"{move.new or ''}:{ref}" for ref, move in every.items()]
@@ -240,16 +249,27 @@ class ServerRepository:
         login = () if self.password is None else (("Authorization", self._login()),)
         place = git_http.place_of(self.url, _own_settings())
         try:
-            return request(direct_requests, GitHttp(self.url, place, login))
+            return request(direct_requests, GitHttp(self.url, place, login, MOST_S))
         except (OSError, http.client.HTTPException) as error:
+            why = self._shown(str(error) or type(error).__name__)
             raise ServerError(
-                f"git {command} of {self.url} failed: {error}", hint=self.hint
+                f"git {command} of {self.url} failed: {why}", hint=self.hint
             ) from None
 
     def _login(self) -> str:
         """Return the header with the password."""
         pair = base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
         return f"Basic {pair}"
+
+    def _shown(self, text: str) -> str:
+        """Return a text of the server for a message, without the password: a server can send it back."""
+        if self.password:
+            pair = self._login().removeprefix("Basic ")
+            # http.client decodes headers so.
+            header = self.password.encode().decode("latin-1")
+            for secret in (pair, self.password, header, repr(self.password)[1:-1]):
+                text = text.replace(secret, "***")
+        return display.shorten(display.in_line(text), _LONGEST_REASON)
 
     def create_locally(self, argv: Iterable[str]) -> None:
         """Run the command that creates this repository on its server.
@@ -307,14 +327,19 @@ class ServerRepository:
             raise ServerError(f"git {command} of {self.url} failed: {error}") from None
         if not outcome.returncode:
             return str(outcome.stdout)
-        reasons = dict(_REJECTED.findall(outcome.stdout))
+        rejected = _REJECTED.findall(outcome.stdout)
+        reasons = {ref: self._shown(why) for ref, why in rejected}
+        is_partial = bool(reasons) and _MOVED.search(outcome.stdout) is not None
+        if is_partial or any(_NO_STATUS in why for why in reasons.values()):
+            raise ServerError(
+                f"git {command} of {self.url} failed: the server did not report all refs, or moved some of them only",
+                hint=self.hint,
+            )
         if reasons:
             raise PushRefusedError(self.url, reasons)
         if "does not support --atomic" in outcome.stderr:
             raise PushRefusedError(self.url, {"the refs": "it does not support atomic pushes"})
-        why = _last_line(outcome.stderr)
-        if self.password:
-            why = why.replace(self.password, "***")
+        why = self._shown(_last_line(outcome.stderr))
         if _ASKS_FOR_LOGIN.search(why):
             # A server that refuses a login asks for another one.
             why = (

@@ -244,7 +244,7 @@ def test_a_connection_that_ends_within_a_request_is_replaced_for_reads_only() ->
     [
         {"http.sslverify": "false"},
         {"http.http://example.com.extraheader": "X: 1"},
-        {"http.proxy": "socks5://127.0.0.1:1080"},
+        {"http.proxy": "http://127.0.0.1:8080"},
         {"url.https://other.example.com/.insteadof": "http://example.com/"},
         {"protocol.http.allow": "never"},
         {"push.pushoption": "ci.skip"},
@@ -258,7 +258,7 @@ def test_settings_of_git_that_matter_are_left_to_stock_git(
     for name in git_http._PROXIES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    assert git_http.place_of(url, {"http.proxy": "http://127.0.0.1:8080"}).proxy == "127.0.0.1:8080"
+    assert git_http.place_of(url, {"http.version": "HTTP/1.1"}).host == "example.com"
     with pytest.raises(UnsuitedError):
         git_http.place_of(url, settings)
 
