@@ -85,12 +85,12 @@ def fetch(repository: GitHttp, store: GitStore, oids: Iterable[str]) -> None:
         UnsuitedError: if stock git has to fetch them; the store has not changed.
         OSError: if the server does not answer, or does not send all of them; the store has not changed; also HTTPException.
     """
-    wanted = list(dict.fromkeys(oids))
+    wants = list(dict.fromkeys(oids))
     heads = {oid for oid in store.refs("refs/").values() if store.has(oid)}
     haves = sorted(heads)[:_MOST_HAVES]
     lines = [
         *("thin-pack\n", "no-progress\n", "ofs-delta\n"),
-        *(f"want {oid}\n" for oid in wanted),
+        *(f"want {oid}\n" for oid in wants),
         *(f"have {oid}\n" for oid in haves),
         "done\n",
     ]
@@ -109,16 +109,16 @@ def fetch(repository: GitHttp, store: GitStore, oids: Iterable[str]) -> None:
             quarantine.receive(parts)
             for oid in quarantine.ids:
                 _check(quarantine, oid)
-            complete = _reached(quarantine, wanted, heads)
+            complete = _reached(quarantine, wants, heads)
             new = [oid for oid in complete & quarantine.ids if not store.has(oid)]
             quarantine.adopt(new, durable=store.durable)
     except (BadPackError, BrokenStoreError) as error:
         raise UnsuitedError from error
 
 
-def _reached(quarantine: Quarantine, wanted: list[str], heads: Collection[str]) -> set[str]:
+def _reached(quarantine: Quarantine, wants: list[str], heads: Collection[str]) -> set[str]:
     try:
-        return reached(quarantine, wanted, heads)
+        return reached(quarantine, wants, heads)
     except BrokenStoreError as error:
         raise MalformedAnswerError(f"the server did not send all objects: {error}") from None
 

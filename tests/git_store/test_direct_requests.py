@@ -272,3 +272,18 @@ def test_a_server_that_asks_for_a_login_is_left_to_stock_git(store: GitStore) ->
         repository = ServerRepository(f"http://127.0.0.1:{port}/c1.git")
         with pytest.raises(server_repository.ServerError, match="user name and a password"):
             repository.push(store, {"refs/covalt/a": Move(None, store.write_blob(b"a"))})
+
+
+def test_a_server_that_stopped_to_offer_atomic_pushes_is_asked_again_after_an_error(
+    server: Server, store: GitStore
+) -> None:
+    repository = server.repository("-b", "main")
+    old, new = (store.write_blob(text) for text in (b"old", b"new"))
+    repository.push(store, {"refs/covalt/a": Move(None, old), "refs/covalt/b": Move(None, old)})
+    server.git(repository, "config", "receive.advertiseAtomic", "false")
+    moves = {"refs/covalt/a": Move(old, new), "refs/covalt/b": Move(new, None)}
+    with pytest.raises(server_repository.ServerError, match="some of the refs"):
+        repository.push(store, moves)
+    moves = {"refs/covalt/c": Move(None, old), "refs/covalt/d": Move(None, new)}
+    with pytest.raises(PushRefusedError, match="does not support atomic pushes"):
+        repository.push(store, moves)
