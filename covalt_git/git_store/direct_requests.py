@@ -158,10 +158,10 @@ def push(
             body += _limited(store.pack(_missing(store, tips, bases)))
         except BrokenStoreError as error:
             raise UnsuitedError from error
-    # The capabilities may have changed, unless the server has done what they promise.
+    # After an error, the capabilities may have changed. A report that moves or refuses all refs is what they promise.
     offer = _OFFERS.pop(repository, None)
     refused = git_http.read_report(repository.post(PUSH, b"".join(body)), moves)
-    if offer and not refused:
+    if offer:
         _OFFERS[repository] = offer
     return refused
 

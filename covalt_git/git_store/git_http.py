@@ -467,7 +467,8 @@ def read_report(content: bytes, refs: Collection[str]) -> dict[str, str]:
     if not first.startswith("unpack ") or not is_complete:
         raise MalformedAnswerError("the report of the server does not have each ref once")
     if moved and (refused or first != "unpack ok"):
-        raise MalformedAnswerError("the server moved some of the refs of an atomic push only")
+        why = "".join(f": {ref}: {reason}" for ref, reason in [*refused.items()][:1])
+        raise MalformedAnswerError(f"the server moved some of the refs of an atomic push only{why}")
     if first != "unpack ok":
         raise UnsuitedError
     return refused

@@ -47,7 +47,6 @@ _LONGEST_REASON = 500
 _BRANCHES = "refs/heads/"
 _PREFIXES = (_BRANCHES, "refs/covalt/")
 _REJECTED = re.compile(r"^!\t[^\t]*:([^\t]+)\t(.*)$", re.MULTILINE)
-_MOVED = re.compile(r"^[ +*-]\t", re.MULTILINE)
 _NO_STATUS = "remote failed to report status"
 _GONE = "couldn't find remote ref"
 _ASKS_FOR_LOGIN = re.compile("could not read (?:Username|Password)|Authentication failed")
@@ -329,10 +328,9 @@ class ServerRepository:
             return str(outcome.stdout)
         rejected = _REJECTED.findall(outcome.stdout)
         reasons = {ref: self._shown(why) for ref, why in rejected}
-        is_partial = bool(reasons) and _MOVED.search(outcome.stdout) is not None
-        if is_partial or any(_NO_STATUS in why for why in reasons.values()):
+        if any(_NO_STATUS in why for why in reasons.values()):
             raise ServerError(
-                f"git {command} of {self.url} failed: the server did not report all refs, or moved some of them only",
+                f"git {command} of {self.url} failed: the server did not report the status of each ref",
                 hint=self.hint,
             )
         if reasons:

@@ -302,7 +302,7 @@ def test_names_with_another_meaning_on_some_system_are_checked_by_stock_git(name
 
 
 class History:
-    """A first commit and one that changes a file of it, with the objects by their names."""
+    """Two commits of a file with two contents, and the ids of all objects by their names."""
 
     def __init__(self, store: GitStore) -> None:
         self.ids: dict[str, str] = {}
