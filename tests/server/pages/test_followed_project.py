@@ -43,4 +43,4 @@ def test_no_button_changes_files_and_the_pages_say_what_to_do(visitor: Visitor) 
 def test_an_editor_says_so_before_anything_is_typed(visitor: Visitor, address: str) -> None:
     page = visitor.open(address)
     assert page.status == 409
-    assert "change them in a clone of the repository, and push" in page.text
+    assert "Change them in a clone of the repository, and push" in page.text

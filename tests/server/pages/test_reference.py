@@ -49,4 +49,4 @@ def test_an_unknown_operation_is_an_error_that_names_the_nearest(visitor: Visito
     page = visitor.open("/reference/merge_brunch")
 
     assert page.status == 404
-    assert "did you mean 'merge_branch'?" in page.text
+    assert "Did you mean 'merge_branch'?" in page.text
