@@ -129,8 +129,9 @@ def _commit(store: GitStore, message: str) -> str:
 
 def _sentence(error: CovaltError) -> str:
     """Return why a push failed, with the setting of the server that usually is the reason."""
-    is_refused = isinstance(error, PushRefusedError)
-    reasons = " ".join(error.reasons.values()) if is_refused else error.message
+    reasons = error.message
+    if isinstance(error, PushRefusedError):
+        reasons = " ".join(error.reasons.values())
     if "hidden ref" in reasons:
         return "it refuses refs below refs/covalt: remove them from transfer.hideRefs and receive.hideRefs"
     if "hook declined" in reasons:
