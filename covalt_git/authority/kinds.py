@@ -195,6 +195,7 @@ def _confirmation(old: Fact, new: Fact) -> list[Judgement]:
 
 _SOURCES = {
     "toolset": "set by the toolset",
+    "server_default": "the default for MCP servers",
     "decorator": "set by the decorator",
     "override": "set by an override",
     "project": "set by this project",

@@ -19,7 +19,6 @@ from covalt_git.models.tool_properties import Annotations, Example, HttpRequest,
 from covalt_git.models.toolset_state import LocalOverride, ToolsetState
 from covalt_git.names import BUILTIN_NAMESPACE
 from covalt_git.operations.context import Context
-from covalt_git.operations.namespace_problems import NamespaceClashError, claimants
 from covalt_git.operations.registry import EmptyRequest, Request, Result, ToolRequest, operation
 from covalt_git.toolsets import builtin_tools
 from covalt_git.toolsets.icons import icon_data_url
@@ -235,6 +234,11 @@ def get_tool(context: Context, request: ToolRequest) -> ToolDetail:
     try:
         entry = context.catalog.find(request.tool_id)
     except UnknownNameError:
+        from covalt_git.operations.namespace_problems import (  # noqa: PLC0415 - it loads the checks
+            NamespaceClashError,
+            claimants,
+        )
+
         toolset_ids = claimants(context, request.tool_id.partition(":")[0])
         if not toolset_ids:
             raise

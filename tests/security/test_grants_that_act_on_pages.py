@@ -54,6 +54,7 @@ READERS = {
     "covalt_git/operations/sources.py": "names the grants that an acceptance has ended",
     "covalt_git/operations/tools.py": "explains why a tool cannot be called; it calls check_trusted",
     "covalt_git/operations/toolsets.py": "shows them",
+    "covalt_git/sources/listing_failures.py": "compares them with those of an earlier listing",
     "covalt_git/runtime/sandbox_levels.py": "refuses a call; check_trusted comes after it",
     "covalt_git/toolsets/permissions.py": "decides which of them are trusted",
     "covalt_git/toolsets/registered_tools.py": "holds back tools without one; check_trusted comes after it",
