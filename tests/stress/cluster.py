@@ -2,7 +2,7 @@
 
 Three servers behind nginx, four workers on five nodes, Redis, and ``git http-backend`` behind nginx and fcgiwrap, with the
 configurations in ``deploy/``.  Every five seconds, a server, a worker, all workers, Redis, the load balancer, or the git
-server is killed with SIGKILL and started again, or the link of a node to Redis or to the git server is cut for 20 seconds:
+server is killed with SIGKILL and started again, or the link of a node to Redis, or of all to the git server, is cut for 20 seconds:
 its connections end, or nothing arrives any more.  ``--count 30000`` makes ten times as many calls, and takes ten times as long.
 
 What a client of the API does, and what *one answer* means:
@@ -74,6 +74,9 @@ FREE_S = 90.0
 """Time within which each chat takes a call afterwards: a dead worker, a dead node, and the call itself."""
 
 REPEATED = {
+    # The files changed between the approval and the call, whose repeated request was made by the earlier approval: nothing
+    # ran, and the next request gets the approval that is pending now.
+    "asked_again",
     "chat_busy",
     "lease_lost",
     "queue_unavailable",

@@ -294,7 +294,10 @@ def make_nodes(
 ) -> list[Node]:
     """Create the project, prepare its git server, and return its clones, which have the configuration of this process."""
     root = make_project(folder / "n0")
-    url = f"http://127.0.0.1:{git_port}/{{chat_id}}.git"
+    # One link for all nodes, because they have the same URL of the git server. With a proxy of its own for each node, stock
+    # git would send the requests, and not the nodes themselves, as without a proxy.
+    git = links.add(git_port)
+    url = f"http://127.0.0.1:{git.port}/{{chat_id}}.git"
     with (root / "covalt.yaml").open("a") as config:
         config.write(f"\nstorage: {{type: git, url: '{url}', lease_s: {LEASE_S}}}\n")
         config.write(f"server: {{allowed_hosts: [{HOST_NAME}]}}\n")
@@ -306,12 +309,9 @@ def make_nodes(
     Operations(root)("migrate_storage", to="git")
     nodes = []
     for n, clone in enumerate(clones):
-        git, redis = links.add(git_port), links.add(redis_port)
+        redis = links.add(redis_port)
         place = folder / f"config{n}"
         shutil.copytree(os.environ["XDG_CONFIG_HOME"], place)
-        (place / "git").mkdir()
-        # All nodes have the same URL of the git server, and each reaches it by its own link.
-        (place / "git" / "config").write_text(f"[http]\n\tproxy = http://127.0.0.1:{git.port}\n")
         env = os.environ | {
             "XDG_CONFIG_HOME": str(place),
             "COVALT_GIT_QUEUE": f"redis://127.0.0.1:{redis.port}/0",
