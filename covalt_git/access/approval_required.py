@@ -178,7 +178,7 @@ def _reason(rule: PolicyRule, tool: Tool) -> str:
 
 
 def _conditions(rule: PolicyRule) -> str:
-    """Return the conditions of a rule in words: a reviewer of a call would think that a rule of ``**`` is of all calls."""
+    """Return the conditions of a rule as text; without them, a rule for ``**`` would look like a rule for all calls."""
     conditions = {**rule.when.model_dump(mode="json", exclude_unset=True).get("args", {})}
     if rule.when.annotations is not None:
         conditions |= rule.when.annotations.model_dump(exclude_none=True)

@@ -214,7 +214,7 @@ class ToolResults:
         return self._answers(value) if isinstance(value, dict) else []
 
     def _cut_list(self, request: str | int | None, text: str) -> Any:
-        """Return the answer to a request of a list, without what is nested too deeply; None if it is no such answer."""
+        """Return the answer to a list request, without definitions that are nested too deeply; None for other answers."""
         if request is None or not self._open.get(request, "").endswith(_LIST):
             return None
         with suppress(ValueError):

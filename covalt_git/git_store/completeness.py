@@ -1,7 +1,7 @@
 """Check that received objects are complete: all that they reach is received or in the store, and of the right kind.
 
-It is the connectivity check of git (``connected.c``).  What a commit has at the same path as its parent is not read again, and
-neither is what the refs of the store reach, so the check takes time for what is new only.
+It is the connectivity check of git (``connected.c``).  Files and folders that a commit shares with its parent are not read
+again, nor are objects that the refs of the store reach.  So the time depends on the received objects only.
 """
 
 from __future__ import annotations

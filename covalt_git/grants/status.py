@@ -124,7 +124,7 @@ def shown_changes(toolset: Toolset, key: str, grant: Grant) -> tuple[str, ...]:
     user knows, so a change since any other grant is not described.
     """
     texts = changes(toolset, grant)
-    # That there is no such server now is a fact about the toolset, not about what the grant was for.
+    # That the toolset has lost a server can be seen in its files, so it does not depend on who wrote the grant.
     is_told = not texts or is_left_over(toolset, key) or is_trusted(toolset, key)
     return texts if is_told else (UNDESCRIBED,)
 

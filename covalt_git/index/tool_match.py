@@ -1,7 +1,7 @@
 """The text of a tool that has the words of a query, which a result shows.
 
 The search of tools ranks; it finds a tool with any of the words, in a name, an argument's description or with a typing
-error.  A user who sees none of the words in a result cannot tell why it is one.
+error.  A result that shows none of the words would look like a mistake, so users get only tools with all words.
 """
 
 from __future__ import annotations

@@ -59,18 +59,16 @@ class UpdateConfig(Request):
     """Request: the new text of ``covalt.yaml``."""
 
     content: str
-    base: str = Field(
-        max_length=64, description=f"{BASE}  If there is no file, ``missing``, which creates it."
-    )
+    base: str = Field(max_length=64, description=f"{BASE}  With ``missing``, the file is created.")
     dry_run: bool = Field(default=False, description="Return what would change; write nothing.")
 
 
 class ConfigFile(Result):
     """The text of ``covalt.yaml``, exactly as it is, with the ``base`` of a change."""
 
-    text: str = Field(description="Empty if there is no file.")
+    text: str = Field(description="Empty if the file is missing.")
     base: str = Field(description=BASE)
-    missing: bool = Field(description="Whether there is no file.")
+    missing: bool = Field(description="Whether the file is missing.")
     broken: bool = Field(description="Whether it has errors, so that no tool can be called.")
     problems: tuple[Problem, ...]
     fixable: int = Field(description="Number of its problems that fix_config fixes.")

@@ -80,8 +80,8 @@ class Context:
             and what is decided; raises an error if there is neither.  By default the caller is the user, as at a page.
         page: Returns the URL of the page of an approval, if a server runs.
         read_line: Reads a line that the user enters during a long operation; raises EOFError at the end of the input.
-        principal: The principal as far as it is known without ``covalt.yaml``, which may repair the file if that has
-            errors; without it, nobody may.
+        principal: The principal as far as it is known without ``covalt.yaml``.  It may repair a file with errors; by
+            default, such a file cannot be repaired.
     """
 
     def __init__(

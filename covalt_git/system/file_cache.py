@@ -78,7 +78,7 @@ class PacedSignatures:
         self._due: dict[tuple[Path | str, ...], tuple[float, str]] = {}
 
     def get(self, *paths: Path | str) -> str:
-        """Return the :func:`signature` of these paths, as it was at most ``OLDEST_S`` seconds ago.
+        """Return the :func:`signature` of these paths; it is at most ``OLDEST_S`` seconds old.
 
         After a change within the last ``TICK_NS``, it is one that no other call of :func:`signature` returns.
         """

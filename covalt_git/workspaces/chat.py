@@ -95,7 +95,7 @@ class ChatStore:
     followed: str | None = field(default=None, init=False, compare=False)
     """The lease that a git server had when the chat was opened, until the first write."""
     is_followed: bool = field(default=True, init=False, compare=False)
-    """Whether the git server was asked; False if the chat was opened as another process reported it, or as it was copied."""
+    """Whether the git server was asked; False if the chat was opened with reported refs, or with those of its copy."""
 
     def __post_init__(self) -> None:
         """Open the chat's store."""

@@ -49,7 +49,7 @@ ASSUMED_S = 1.0
 """Time after which an assumed lease is taken, in seconds, so that long work is seldom repeated."""
 
 _LOOKS = 16
-"""Number of times that moving refs are looked at again at once."""
+"""Number of times that refs which move are read again without a pause."""
 
 _REFUSALS = 4
 """Number of times that the server refuses to move the lease, until that is reported."""

@@ -135,16 +135,21 @@ def edit_the_toolset(root: Path) -> None:
     manifest.write_text(f"{manifest.read_text()}unknown: [\n")
 
 
+def slow_call(token: str) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return the headers and the body of a call that reports its progress."""
+    body = request("tools/call", name="slow.slow", arguments={})
+    body["params"]["_meta"]["progressToken"] = 1
+    headers = headers_of(token, VERSIONS[0])
+    return headers | {"Mcp-Method": "tools/call", "Mcp-Name": "slow.slow"}, body
+
+
 @pytest.mark.parametrize("change", [narrow, disable, edit_the_toolset])
 def test_an_open_call_delivers_nothing_after_its_client_may_not_call_the_tool_any_more(
     tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
     root = project(tmp_path / "project")
     token = AgentTokens(root).new("agent", "writer")[1]
-    body = request("tools/call", name="slow.slow", arguments={})
-    body["params"]["_meta"]["progressToken"] = 1
-    headers = headers_of(token, VERSIONS[0])
-    headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "slow.slow"}
+    headers, body = slow_call(token)
 
     def act() -> None:
         change(root)
@@ -170,10 +175,7 @@ def test_a_call_without_messages_ends_when_its_client_may_not_make_it_or_that_st
     monkeypatch.setattr(checked_answer, "UNKNOWN_S", 0.1)
     root = project(tmp_path / "project")
     token = AgentTokens(root).new("agent", "writer")[1]
-    body = request("tools/call", name="slow.slow", arguments={})
-    body["params"]["_meta"]["progressToken"] = 1
-    headers = headers_of(token, VERSIONS[0])
-    headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "slow.slow"}
+    headers, body = slow_call(token)
     with served(root) as port, httpx2.Client(verify=False, timeout=20) as http:
         lines = lines_of(http, port, "POST", headers, body, lambda: change(root))
     assert [code_of(line) for line in lines] == [code]

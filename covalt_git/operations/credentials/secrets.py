@@ -258,7 +258,7 @@ def valueless_requests(
 ) -> list[str]:
     """Return the secrets that a toolset requests, that are not granted yet and have no value.
 
-    There are none if the file of secrets cannot be used: then no value can be stored.
+    The list is empty if the file of secrets cannot be used, because no value could be stored.
     """
     if not toolset.secrets or store.file_error() is not None:
         return []

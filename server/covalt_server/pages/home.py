@@ -90,7 +90,7 @@ def _next() -> dict[str, Any]:
 
 
 def next_need() -> NeedButton | None:
-    """Return the first thing that needs the user and that the current page does not show; None if there is none."""
+    """Return the first thing that needs the user, except what the current page shows; None if nothing else does."""
     for need in ask(needs.list_needs).needs:
         page = _page(need)
         if page != request.path:

@@ -205,7 +205,7 @@ def _why_not_added(bundle: Bundle) -> str:
 
 
 def _grant_words(key: str) -> tuple[str, str]:
-    """Return a grant in words, and the name of what it is for."""
+    """Return a description of a grant, and the name of the server, host or secret that it is for."""
     kind, _, name = key.partition("-")
     words = {
         "network": "the permission to connect to its hosts",

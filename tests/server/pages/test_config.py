@@ -38,6 +38,8 @@ def test_each_page_leads_to_the_fix_of_a_broken_file_which_needs_no_restart(
     assert any(line.startswith("workspace:") for line in page.changed_lines("add"))
     page = visitor.send(page.form("/config/fix"), "Fix it")
     assert "Fixed. No problem is left." in page.text
+    # As after the browser has gone back.
+    assert "No problem is left. Edit covalt.yaml" in visitor.open("/config/fix").text
     assert visitor.open("/toolsets").status == 200
 
 
