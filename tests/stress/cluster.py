@@ -74,9 +74,6 @@ FREE_S = 90.0
 """Time within which each chat takes a call afterwards: a dead worker, a dead node, and the call itself."""
 
 REPEATED = {
-    # The files changed between the approval and the call, whose repeated request was made by the earlier approval: nothing
-    # ran, and the next request gets the approval that is pending now.
-    "asked_again",
     "chat_busy",
     "lease_lost",
     "queue_unavailable",
