@@ -52,7 +52,7 @@ WAITS = -1
 """Result of :meth:`OpenCalls.take` for a call that waits for another call of its chat."""
 
 _ADD = """
-if redis.call('HGET', KEYS[1], 'refused') then
+if redis.call('HGET', KEYS[1], 'unsettled') then
   redis.call('DEL', KEYS[1], KEYS[4])
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
@@ -61,7 +61,7 @@ redis.call('SADD', KEYS[2], ARGV[2])
 redis.call('SET', KEYS[3], ARGV[2])
 return 1
 """
-"""Enter a call that is new, or was refused when it was requested the last time."""
+"""Enter a call that is new, or had no result when it was requested the last time."""
 
 _TAKE = """
 local function has_worker(name)
@@ -145,7 +145,8 @@ class OpenCalls:
     def add(self, call: QueuedCall) -> bool:
         """Enter a call; return False if the queue has it already.
 
-        A call that was refused, for example while the git server did not answer, has no record, and is entered again.
+        A call that was refused, for example while the git server did not answer, has no record, and is entered again.  One
+        that waited for its approval too: that may have been replaced or decided since.
 
         Raises:
             BrokerError: if Redis cannot be reached.
@@ -190,9 +191,8 @@ class OpenCalls:
             pipe.hset(name, "call", call.model_dump_json())
             pipe.hset(name, "end", text)
             pipe.hset(name, "state", "ended")
-            # Not one that ends each worker that takes it.
-            if end.error is not None and end.error.code != WORKERS_DIED:
-                pipe.hset(name, "refused", "yes")
+            if _is_unsettled(call, end):
+                pipe.hset(name, "unsettled", "yes")
             pipe.srem(self.broker.key("open"), call.key)
             pipe.xadd(self._events(call.key), {"e": json.dumps(["end"])})
             for key in (name, self._events(call.key), self._alias(call.call_id)):
@@ -249,14 +249,23 @@ class OpenCalls:
         return [(number, json.loads(fields["e"])) for _, rows in streams for number, fields in rows]
 
     def find(self, call_id: str) -> Described | None:
-        """Return the call with an id, which is its own or that of its approval, if the queue has it.
+        """Return the call with an id, if the queue has it: once it is approved, the approval, which makes it.
 
         Raises:
             BrokerError: if Redis cannot be reached.
         """
         with self.broker.requests() as client:
-            key = client.get(self._alias(call_id)) or call_id
-            fields: Any = client.hgetall(self._name(str(key)))
+            key: Any = client.get(self._alias(call_id))
+        return self.find_key(str(key or call_id))
+
+    def find_key(self, key: str) -> Described | None:
+        """Return what the queue has under a key: a call as it was requested, or an approval.
+
+        Raises:
+            BrokerError: if Redis cannot be reached.
+        """
+        with self.broker.requests() as client:
+            fields: Any = client.hgetall(self._name(key))
         if "call" not in fields:
             return None
         end = fields.get("end")
@@ -422,6 +431,14 @@ class OpenCalls:
 
     def _worker(self, worker: str) -> str:
         return self.broker.key(f"worker:{worker}")
+
+
+def _is_unsettled(call: QueuedCall, end: QueuedEnd) -> bool:
+    """Return whether the end of a call is no answer to the same request later."""
+    if end.error is not None:
+        # Not one that ends each worker that takes it.
+        return end.error.code != WORKERS_DIED
+    return end.manifest_id is None and call.decision is None
 
 
 def _now() -> str:

@@ -160,7 +160,8 @@ class CeleryExecutor:
 
     def _end_of(self, call: QueuedCall) -> QueuedEnd | None:
         """Return the end of a call; submit it again if Redis has lost it."""
-        described = self._open_calls.find(call.key)
+        # By its key: an approval of this call, which failed, has an end of its own.
+        described = self._open_calls.find_key(call.key)
         if described is None:
             self._send(call)
             return None

@@ -208,6 +208,29 @@ def test_an_approval_is_found_by_the_id_of_its_call_and_cancelled_by_it(calls: O
     assert not calls.request_cancel(call.call_id, "late")
 
 
+def test_a_call_whose_approval_was_refused_is_made_when_it_is_requested_again(
+    calls: OpenCalls,
+) -> None:
+    call = queued()
+    decided = call.model_copy(update={"decision": QueuedDecision(execution_id=new_id())})
+    calls.report_worker("a", {})
+    for its, end in (
+        (call, QueuedEnd(call={"id": call.call_id})),
+        (decided, refusal("asked_again")),
+    ):
+        assert calls.add(its)
+        assert calls.take(its, "a") == 1
+        calls.end(its, end)
+    # The end of the approval is no end of the call, and the approval for which the call waited was replaced.
+    described = calls.find_key(call.key)
+    assert described is not None
+    assert described.end == QueuedEnd(call={"id": call.call_id})
+    assert calls.add(call)
+    described = calls.find_key(call.key)
+    assert described is not None
+    assert (described.state, described.end) == ("queued", None)
+
+
 def test_a_follower_reads_all_events_in_their_order_whenever_it_comes(calls: OpenCalls) -> None:
     call = queued()
     calls.add(call)

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from covalt_git.calls.executors import executed_by
+from covalt_git.calls.executors import Work, executed_by
 from covalt_git.calls.running import Cancel, Follower, Started
 from covalt_git.elicitation.requests import Inquiry, Respondent
 from covalt_git.errors import CovaltError
 from covalt_git.models.outcomes import Log, Progress
+from covalt_git.models.queued_call import Caller, QueuedCall
 from covalt_git.names import new_id
 from covalt_git.operations.calls.calls import CallTool, call_tool
 from covalt_git.operations.calls.queued_calls import repeated_id
@@ -262,6 +263,28 @@ def test_an_approval_that_is_outdated_is_replaced(server: Server) -> None:
     assert error.code == "asked_again"
     newer = Operations(server.root)("get_approval", execution_id=error.execution_id)  # type: ignore[attr-defined]
     assert newer["state"] == "pending"
+
+
+def test_a_request_that_a_server_repeats_gets_the_approval_that_is_pending_now(
+    server: Server,
+) -> None:
+    args = {"command": "echo hi"}
+    pending = server.call("app-builder:run_command", args=args)
+    server.call("slow:note", args={"text": "changed again"})
+    error = Operations(server.root).error("approve_call", execution_id=pending.execution_id)
+    # A server whose copy of the chat is older than the call does not find its record.
+    call = QueuedCall(
+        call_id=pending.id,
+        chat_id="c1",
+        tool_id="app-builder:run_command",
+        args=args,
+        caller=Caller(id="local"),
+    )
+    chats = Project.open(server.root).chats
+    work = Work(lambda: pytest.fail("it runs at a worker"), lambda: call, chats.open)
+    outcome = server.queue.executor.submit(work).follow(Follower(), None)
+    assert outcome.approval is not None
+    assert outcome.approval.execution_id == error.execution_id  # type: ignore[attr-defined]
 
 
 def test_a_script_and_its_calls_run_at_a_worker(server: Server) -> None:
