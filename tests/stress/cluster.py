@@ -32,7 +32,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -259,15 +259,17 @@ class Cluster:
     proxy: LoadBalancer
     programs: dict[str, Program]
     marks: Marks
+    faults: list[str] = field(default_factory=list)
 
     def start_ended(self) -> int:
         """Start programs again that have ended by themselves, as systemd does, and return their number.
 
-        Those that find no Redis at their start end.
+        Those that find no Redis at their start end; no other reason is right.
         """
         ended = [
             program for program in self.programs.values() if program.process.poll() is not None
         ]
+        self.faults += [str(program.log) for program in ended if not program.ended_without_redis()]
         for program in ended:
             program.start()
         return len(ended)
@@ -315,6 +317,7 @@ def prove(proof: Proof, count: int, seed: int) -> None:
         proof.check(stopped == [0] * len(stopped), f"not all processes stopped: {stopped}")
         _judge(proof, repositories, clients, cluster.marks, count)
         _judge_processes(proof, folder)
+        proof.check(not cluster.faults, f"programs ended while Redis answered: {cluster.faults}")
         proof.note(
             "answers that were the same when the request was repeated after the end", repeated
         )
@@ -382,7 +385,9 @@ def _cause_faults(
                 cluster.links.restore(cuts.pop(0)[1])
         if not any(thread.is_alive() for thread in threads):
             break
-        faults["programs that ended by themselves, and were started again"] += cluster.start_ended()
+        faults["programs that found no Redis at their start, and were started again"] += (
+            cluster.start_ended()
+        )
         kind = chance.choice(
             ["server"] * 3
             + ["worker"] * 4

@@ -205,6 +205,10 @@ class Program:
         """Return whether it has started; before that, SIGTERM ends it as any program."""
         return b"until Ctrl-C" in self.log.read_bytes()[self._from :]
 
+    def ended_without_redis(self) -> bool:
+        """Return whether it has ended because Redis did not answer at its start."""
+        return b"does not answer" in self.log.read_bytes()[self._from :] and not self.is_ready()
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
