@@ -1,14 +1,15 @@
 """Work that a git server did not accept because it did not answer: this process pushes it when the server answers again.
 
 The commits stay in the copy of the node.  The process tries every few seconds, as any later writer of the node does: if the
-refs of the server have not moved, the work is pushed, and otherwise it becomes lost work.  A process that ends before
-leaves it to the next one that opens the chat on this node.
+refs of the server have not moved, the work is pushed, and otherwise it becomes lost work.  If this process ends before that,
+the next server, worker or command of this node pushes it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from covalt_git.git_store.server_repository import ServerError
@@ -25,7 +26,6 @@ _LOG = logging.getLogger(__name__)
 _LOCK = threading.Lock()
 _LEFT: dict[Path, Callable[[], None]] = {}
 """How the work of each chat is pushed, by the folder of the chat."""
-
 
 _RUNS = threading.Event()
 """Whether the thread runs; changed under the lock."""
@@ -47,14 +47,15 @@ def waiting() -> dict[Path, Callable[[], None]]:
 
 
 def _push_left() -> None:
-    pause = threading.Event()
     while True:
-        pause.wait(PAUSE_S)
+        time.sleep(PAUSE_S)
         for folder, push in waiting().items():
             if _is_over(folder, push):
                 with _LOCK:
+                    # Another writer may have left more work in the meantime.
                     if _LEFT.get(folder) is push:
                         del _LEFT[folder]
+        # In one step: push_later() must not add work between the check and the end of the thread.
         with _LOCK:
             if not _LEFT:
                 _RUNS.clear()
