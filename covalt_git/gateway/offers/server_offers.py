@@ -61,13 +61,12 @@ def visible(project: Project, kind: OfferKind) -> list[ServerOffer]:
     principal = project.principal
     scope = None if principal.token is None else principal.token.scope
     key = (project.root, kind, principal.role, principal.protocol, scope)
-    load = partial(_visible, project, kind)
-    offers: tuple[ServerOffer, ...] = _VISIBLE.get(key, access_files(project.root), load)
+    offers: tuple[ServerOffer, ...] = _VISIBLE.get(
+        key,
+        access_files(project.root),
+        lambda: tuple(_trusted(project, usable(project, kind))),
+    )
     return [*offers]
-
-
-def _visible(project: Project, kind: OfferKind) -> tuple[ServerOffer, ...]:
-    return (*_trusted(project, usable(project, kind)),)
 
 
 def access_files(root: Path) -> tuple[Path, ...]:

@@ -230,7 +230,10 @@ def _compared(tool_detail: ToolDetail, query: MultiDict[str, str]) -> CallDiffer
     parts = (
         ComparedPart("Arguments", _difference("arguments", old.args, new.args)),
         ComparedPart("Result", _difference("result", _outcome(old), _outcome(new))),
-        ComparedPart("Printed output", _difference("output", *_lines_of(old.output, new.output))),
+        ComparedPart(
+            "Printed output",
+            _difference("output", old.output.split("\n"), new.output.split("\n")),
+        ),
         ComparedPart("Changed files", _difference("changes", _changed(old), _changed(new))),
     )
     return CallDifferences(old, new, parts)
@@ -254,10 +257,6 @@ class CallDifferences(NamedTuple):
     def equal(self) -> list[str]:
         """The titles of the equal parts."""
         return [part.title for part in self.parts if part.difference is None]
-
-
-def _lines_of(*texts: str) -> list[list[str]]:
-    return [text.split("\n") for text in texts]
 
 
 def _changed(call: CallAnswer) -> list[str]:
