@@ -40,8 +40,8 @@ def check_signature(content: bytes, object_format: str, is_trusted: IsTrusted) -
     if not armored:
         return False
     signature = SshSignature.parse(armored)
-    # In another form, or at another place, the same signature would be that of a second commit with the same content and
-    # another id.
+    # The id of a commit also depends on the form and the place of its signature. Without this check, an attacker could make
+    # a second commit that has another id and the same valid signature.
     commit = decode_commit(payload)
     if signature is None or content != encode_commit(
         commit._replace(signature=signature.armored), object_format
@@ -94,7 +94,7 @@ class Statements(NamedTuple):
         reach: defaultdict[str, set[str]] = defaultdict(set)
         reach[chat_id] = {*parents}
         waiting = [chat_id]
-        for own_id in waiting:  # it grows until no origin has more commits
+        for own_id in waiting:  # the loop adds commits to it
             for statement in statements:
                 if statement.chat_id != own_id or not statement.subject.startswith(FORK_OF):
                     continue

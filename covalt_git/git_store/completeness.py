@@ -46,17 +46,18 @@ class _Search:
             self._add_commits(oid)
         elif kind == b"tree":
             self._add_trees(oid, [])
-        else:  # only stock git stores tags, after its own check
+        else:  # a file; a tag is of the store, because a fetch refuses received tags
             self._see(oid, kind)
 
     def _add_commits(self, tip: str) -> None:
         waiting = [tip]
-        for oid in waiting:  # it grows until no parent is new
+        for oid in waiting:  # the loop adds parents to it
             if oid in self.kinds or self._is_complete(oid):
                 continue
             commit = self._graph.commit(oid)
             self._see(oid, b"commit")
-            # Complete too, or added below: what they have need not be looked for.
+            # The parents are in the store with all that they reach, or this loop checks them too.  So what a parent has at
+            # the same path is not checked again.
             bases = [self._graph.commit(parent).tree for parent in commit.parents]
             self._add_trees(commit.tree, bases)
             waiting += commit.parents
@@ -85,6 +86,8 @@ class _Search:
                     earlier.setdefault(entry.name, []).append(entry)
             for entry in self._quarantine.read_tree(tree):
                 others = earlier.get(entry.name, [])
+                # Equal with its mode: a file that has the id of a folder of the parent must not pass
+                # (test_an_object_of_another_kind_than_its_name_says_is_not_stored).
                 if entry.mode == SUBMODULE or entry in others:
                     continue
                 if entry.mode == FOLDER:

@@ -86,7 +86,9 @@ def fetch(repository: GitHttp, store: GitStore, oids: Iterable[str]) -> None:
         OSError: if the server does not answer, or does not send all of them; the store has not changed; also HTTPException.
     """
     wants = list(dict.fromkeys(oids))
+    # A damaged store can have a ref without its object: the server would not send what this ref reaches.
     heads = {oid for oid in store.refs("refs/").values() if store.has(oid)}
+    # Any of them will do: without the others, the server only sends more.
     haves = sorted(heads)[:_MOST_HAVES]
     lines = [
         *("thin-pack\n", "no-progress\n", "ofs-delta\n"),
@@ -109,18 +111,17 @@ def fetch(repository: GitHttp, store: GitStore, oids: Iterable[str]) -> None:
             quarantine.receive(parts)
             for oid in quarantine.ids:
                 _check(quarantine, oid)
-            complete = _reached(quarantine, wants, heads)
+            try:
+                complete = reached(quarantine, wants, heads)
+            except BrokenStoreError as error:
+                raise MalformedAnswerError(
+                    f"the server did not send all objects: {error}"
+                ) from None
+            # Not all that the server has sent: only of these objects it is known that nothing is missing.
             new = [oid for oid in complete & quarantine.ids if not store.has(oid)]
             quarantine.adopt(new, durable=store.durable)
     except (BadPackError, BrokenStoreError) as error:
         raise UnsuitedError from error
-
-
-def _reached(quarantine: Quarantine, wants: list[str], heads: Collection[str]) -> set[str]:
-    try:
-        return reached(quarantine, wants, heads)
-    except BrokenStoreError as error:
-        raise MalformedAnswerError(f"the server did not send all objects: {error}") from None
 
 
 def _check(quarantine: Quarantine, oid: str) -> None:
@@ -200,7 +201,7 @@ def _missing(store: ObjectReader, tips: Iterable[str], known: Collection[str]) -
     heads, others = peeled(store, (tip for tip in tips if tip not in known))
     missing = dict.fromkeys(others)
     waiting = [oid for oid in heads if oid not in known]
-    for oid in waiting:  # it grows until no parent is new
+    for oid in waiting:  # the loop adds parents to it
         if oid in missing:
             continue
         missing[oid] = None

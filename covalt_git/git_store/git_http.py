@@ -55,7 +55,10 @@ SETTINGS_S = 60.0
 _MOST_IDLE = 8
 _OK = 200
 _NOT_PROCESSED = {301, 302, 307, 308, 400, 401, 403, 404, 405, 407, 411, 413, 415}
-"""Statuses of a request that the server has not processed, so that stock git may repeat it and report why."""
+"""Statuses of a request that the server has not processed, so that stock git may repeat it and report why.
+
+No 5xx is one of them: a proxy also answers so after the server has moved the refs.
+"""
 
 _IMPORTANT = ("http.", "protocol.", "push.pushoption", "url.")
 """Settings of git that may matter to requests: they can also replace a URL, or forbid a protocol."""
@@ -132,7 +135,8 @@ class _TimedReader(io.RawIOBase):
     def __init__(self, sock: socket.socket, end: float) -> None:
         self._socket = sock
         self._end = end
-        # The socket stays open until this is closed, even if the connection is closed before.
+        # http.client closes the connection before the body is read if the server announces that it will close it.  This
+        # file keeps the socket open.
         self._bytes = sock.makefile("rb", buffering=0)
 
     def readable(self) -> bool:
@@ -173,7 +177,7 @@ def _parts(connection: http.client.HTTPConnection, body: bytes, end: float) -> I
 
 
 def _is_closed(connection: http.client.HTTPConnection) -> bool:
-    """Return whether the server has closed an idle connection: then it can be read at once."""
+    """Return whether the server has closed an idle connection: then it can be read, although no answer is expected."""
     if connection.sock is None:
         return True
     poll = select.poll()
@@ -215,7 +219,7 @@ class GitHttp:
         """Return the refs that a service offers, and its capabilities.
 
         Raises:
-            UnsuitedError: as of the class.
+            UnsuitedError: if stock git has to make the request.
             OSError: if the server does not answer; also HTTPException.
         """
         end = time.monotonic() + self.most_s
@@ -227,7 +231,7 @@ class GitHttp:
         """Return the answer of a service to a request.
 
         Raises:
-            UnsuitedError: as of the class.
+            UnsuitedError: if stock git has to make the request.
             OSError: if it is not known what the server has done; also HTTPException.
         """
         end = time.monotonic() + self.most_s
@@ -285,6 +289,8 @@ def _checked(
     if response.status != _OK:
         raise http.client.HTTPException(f"the server answered with the status {response.status}")
     is_large, is_other = len(content) > MOST_BYTES, response.getheader("Content-Type") != accepted
+    # Stock git may repeat a read, but this push may have moved the refs
+    # (test_an_answer_of_another_type_to_a_push_leaves_its_outcome_unknown).
     if (is_large or is_other) and is_push:
         raise MalformedAnswerError("the server does not answer as a git server")
     if is_large or is_other:
@@ -413,7 +419,7 @@ def read_offer(content: bytes, service: str) -> OfferedRefs:
             raise MalformedAnswerError("the server lists a malformed object id")
         if ref.endswith(_PEELED) and ref.removesuffix(_PEELED) in offer.refs:
             continue
-        # Objects of a repository from which the server's one borrows objects are no refs.
+        # `.have` is no ref, but names an object of a repository from which the server's repository borrows objects.
         if (ref not in {"HEAD", ".have"} and not is_ref(ref)) or ref in offer.refs:
             raise MalformedAnswerError("the server lists a ref with an invalid name")
         if ref.startswith("refs/"):

@@ -55,7 +55,7 @@ def ancestors(
     """
     distances = {oid: 0 for oid in tips if oid not in without}
     waiting = list(distances)
-    for oid in waiting:  # it grows until no parent is new
+    for oid in waiting:  # the loop adds parents to it
         for parent in parents(oid):
             if parent not in distances and parent not in without:
                 distances[parent] = distances[oid] + 1
