@@ -150,15 +150,18 @@ class LeaseHolder:
     def _assume(self) -> bool:
         """Assume the lease, if it is free, and this node has no unpushed work; return whether it did.
 
-        Any node could, as the push decides.  But user's edits in the folder would become lost work more often, so one that did
-        not write last takes the lease first, except for a call of the queue, whose server has no request for that.
+        The first push takes an assumed lease, or shows that another node was faster.  Then the user's edits in the folder
+        can become lost work.  So a node that did not write last does not assume the lease.  The exception is a call of the
+        queue, whose copy does not follow the server: it must cost no request before that push
+        (test_a_queued_call_costs_two_pushes_and_one_fetch).
         """
         lease = self._agreed.lease
         self._is_assumed = (
             lease is not None
             and lease.is_free
             and (lease.was_left_by(self.node) or not self.chat.is_followed)
-            # What a killed process left is not repeated by anyone, so it must be pushed, or become lost work.
+            # No caller repeats what a killed process left: a commit, a call, or a checkout, which moved no ref but HEAD.
+            # So it must be pushed, or become lost work.
             and not node_copy.unpushed_refs(self.chat.store, self._agreed)
             and running_call.read(self.chat.store.path) is None
             and lease.head == self.chat.store.head()
@@ -188,7 +191,7 @@ class LeaseHolder:
         try:
             self._move_lease(last, {}, holder=self.node)
         except LeaseLostError:
-            self._is_lost = False
+            self._is_lost = False  # this node did not have it, and may try again
             return False
         if last.node not in {"", self.node}:
             TAKEOVERS.add()
@@ -279,6 +282,7 @@ class LeaseHolder:
                 except ServerError:
                     if is_last:
                         raise error from None
+                    # Not time.sleep(): at the end of renewed(), the writer waits for the thread that renews the lease.
                     self._ended.wait(min(_FIRST_POLL_S * 2**number, _LAST_POLL_S))
                     continue
                 # An answer can be lost after the server has accepted.  The lease has a random id, so no other push made
