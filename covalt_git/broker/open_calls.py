@@ -310,7 +310,8 @@ class OpenCalls:
         """
         name = self.broker.key(f"answers:{question_id}")
         with self.broker.requests() as client, client.pipeline() as pipe:
-            # A list, and not a message to those that listen: an answer that is lost cannot be given again.
+            # A list, and not a published message: while its worker does not listen, a message would be lost, and the user
+            # cannot answer a second time.
             pipe.rpush(name, json.dumps([key, answer]))
             pipe.expire(name, STORED_S)
             pipe.execute()
@@ -397,13 +398,14 @@ class OpenCalls:
                 age_s = time.time() - float(since or 0)
                 if state == "taken":
                     facts: Any = client.get(self._worker(fields["worker"]))
-                    # A worker that lost Redis after it took a call gives it up, and lives.
+                    # A worker that cannot reach Redis gives up a call that it took, and may still be alive.
                     running = json.loads(facts or "{}").get("running", [key])
                     is_lost = facts is None or (age_s > ALIVE_S and key not in running)
                 elif state == "waiting":
                     is_lost = not self._has_worker(client.get(self._chat(call)[0]))
                 else:
-                    # A long queue is no loss. An empty one has lost a call that no worker has taken.
+                    # In a long queue, a call may wait for longer. But if the queue is empty, and no worker has taken the
+                    # call, its message is lost.
                     is_lost = age_s > _LOST_S and not client.llen(self.queue(call.tag))
                 if is_lost and self._again(keys=[name], args=[state, since, _now()]):
                     yield Described(call, "queued", None, int(fields.get("takes", 0)))
@@ -436,8 +438,10 @@ class OpenCalls:
 def _is_unsettled(call: QueuedCall, end: QueuedEnd) -> bool:
     """Return whether the end of a call is no answer to the same request later."""
     if end.error is not None:
-        # Not one that ends each worker that takes it.
+        # If it were made again, a call that ends each worker would end further ones.
         return end.error.code != WORKERS_DIED
+    # The call waits for an approval, which can be replaced or decided before the next request
+    # (test_a_call_whose_approval_was_refused_is_made_when_it_is_requested_again).
     return end.manifest_id is None and call.decision is None
 
 

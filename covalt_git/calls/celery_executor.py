@@ -147,6 +147,8 @@ class CeleryExecutor:
                     for number, event in events:
                         last = number
                         reports.add(event)
+                    # After a silence too: Redis may have lost the call, or its event "end"
+                    # (test_a_call_survives_a_restart_of_redis_that_loses_everything).
                     if not events or events[-1][1][0] == "end":
                         end = self._end_of(call)
                         if end is not None:
@@ -160,7 +162,8 @@ class CeleryExecutor:
 
     def _end_of(self, call: QueuedCall) -> QueuedEnd | None:
         """Return the end of a call; submit it again if Redis has lost it."""
-        # By its key: an approval of this call, which failed, has an end of its own.
+        # By its key: once the call is approved, its id leads to the approval, which has an end of its own
+        # (test_a_request_that_a_server_repeats_gets_the_approval_that_is_pending_now).
         described = self._open_calls.find_key(call.key)
         if described is None:
             self._send(call)
@@ -235,7 +238,8 @@ class _CallInQueue(NamedTuple):
                 if not is_old or time.monotonic() > until:
                     yield chat
                     return
-            # What the worker has reported was not enough.
+            # The refs that the worker has reported were not enough: the next time, the git server is asked for them, at
+            # once if it was not asked yet.
             if reported is None:
                 time.sleep(_PAUSE_S)
             reported = None
@@ -244,7 +248,7 @@ class _CallInQueue(NamedTuple):
         pending, newer = chat.call(self.call.call_id), chat.approval(error.renewed or "")
         if pending is None or newer is None:
             return WorkerRefusedError(error)
-        # Pages lead to the new approval.
+        # Of this class, so that commands and pages lead to the new approval; the message is that of the worker.
         renewed = ApprovalRenewedError("", CallOutcome(pending.tool_call, newer))
         renewed.message = error.message
         return renewed
