@@ -24,7 +24,7 @@ class Chosen(NamedTuple):
         stale: whether the merged text has changed since then.
         replaces: whether the user has confirmed that the edited text replaces the newer merged text.
         newer: the merged text as it is now.
-        moved: whether the hunks were shown of other versions.
+        moved: whether the file has changed since its hunks were shown.
     """
 
     decision: str
@@ -70,7 +70,10 @@ class Chosen(NamedTuple):
         return self._replace(
             hunks=self.hunks if same else {},
             merged=digest(merged),
+            # It stays so, although the next page is compared with the newer text: the edited text still lacks the change.
             stale=self.stale or is_newer,
+            # The user has confirmed this for the text on the page, not for one that came later
+            # (test_an_edited_result_does_not_drop_a_line_that_comes_later).
             replaces=self.replaces and not is_newer,
             newer=merged,
             moved=not same,
@@ -90,7 +93,7 @@ class NewerTextError(CovaltError):
 
 
 def check_newest(choices: Mapping[str, Chosen]) -> None:
-    """Check that no choice was made without a change that came later, unless the user has confirmed it.
+    """Check that no choice drops a change that came after its page was shown, unless the user has confirmed that.
 
     Raises:
         NewerTextError: with the first file where it would.
