@@ -157,7 +157,7 @@ def checks_passed(tools: Iterable[Subject]) -> tuple[str, ...]:
 
 
 def _audiences(security: Security, tool: Subject) -> tuple[str, ...]:
-    # Both spellings of its own id; a resource_uri has one.
+    # Without a resource_uri, a token may name the tool in both spellings of its id: with a dot or with a colon.
     return (tool.tool_id, tool.path) if security.resource_uri is None else (security.resource_uri,)
 
 

@@ -237,7 +237,7 @@ def _types_of(schema: JsonObject) -> set[str] | None:
         return {_JSON_TYPES[type(value)] for value in values if type(value) in _JSON_TYPES}
     stated = schema.get("type")
     if stated is None:
-        # Its alternatives are schemas of their own.
+        # The caller also gets each alternative as a schema, and its types from that.
         return set() if schema.keys() & {"anyOf", "oneOf", "allOf", REF} else None
     names = [stated] if isinstance(stated, str) else stated
     return {"number" if name == "integer" else name for name in names}

@@ -392,7 +392,7 @@ class Engine:
                 # Not warm: a sandbox serves calls in one folder only, and each copy is a new folder.
                 outcome = engine._outcome(copy, call, target, begin=begin, warm=False)  # noqa: SLF001 - as above
             outcome = concurrent_reads.outcome_with_home_paths(outcome, copy, chat)
-            # It asks for an approval, or its user: a call on a copy cannot be pending.
+            # The call needs an approval or an answer. It cannot be pending on a copy, so it is made in the chat instead.
             if outcome.status in {"confirmation", "question"}:
                 return None
             if outcome.status == "invalid_arguments":
@@ -709,7 +709,7 @@ class Engine:
                 return self.run(writer, allowed, target, confirmed=True)
             return self.ask(writer, started, target, ("its decorator requires it",))
         if outcome.status == "question":
-            # It runs again from its start when a user answers, on the files of now.
+            # After the answer, the tool runs again from its start, so the files must be as they were before this run.
             files = chat.state(chat.head())
             if not (snapshot := writer.scan()).holds(files):
                 writer.put_back(snapshot)

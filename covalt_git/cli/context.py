@@ -140,7 +140,7 @@ def waiting(holder: str) -> None:
 
 def can_ask() -> bool:
     """Return whether a user at a terminal can answer a question."""
-    # Both: a user cannot read a question that is written to a file or a pipe.
+    # The output too: a user cannot read a question that is written to a file or a pipe.
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

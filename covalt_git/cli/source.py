@@ -331,7 +331,7 @@ def accept_tools(name: str, tools: tuple[str, ...], *, reason: str | None) -> No
         texts = review(source, digests, named, print_=asks, print_named=reason is not None)
         if texts and reason is not None:
             output.say(f"accepted without a question to a user: {reason}", err=True)
-        # Also for a script, whose output then has what it accepts.
+        # Also if no question follows, so that the output of a script shows what it has accepted.
         if not wants_json():
             print_differences(source, [tool for tool in source.to_accept if tool.name in digests])
         if asks and not output.confirm("accept this?"):

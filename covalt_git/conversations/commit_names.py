@@ -90,7 +90,8 @@ def resolve(chat: ChatStore, name: str) -> str:
     if head is not None and not is_short_id and not _OWN_ID.fullmatch(name):
         return head
     if is_full_id(name):
-        # Never a chosen name: an approval has the full id of its commit, which may be unreachable by now
+        # An agent may have chosen this text as a name. But approvals name their commits by full ids, so a full id means
+        # only its commit, even if no branch reaches that any more
         # (test_a_full_id_is_never_taken_for_a_chosen_name).
         if name in _known(chat):
             return name

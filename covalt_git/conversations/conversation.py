@@ -131,7 +131,8 @@ class Conversation:
             names = [name for message in messages for name in (message.id, message.ref) if name]
             list_with = f"covalt-git chat message list {self.chat.id}"
             raise UnknownNameError("message", text, names, list_with=list_with)
-        # A commit that git copied is the same message twice.
+        # Git may have copied a commit to another branch, for example by a rebase. Then both copies have the same
+        # message id, and the copy on the active branch is meant.
         return max(matches, key=lambda message: message.active)
 
     def check_new(self, ref: str | None) -> None:

@@ -100,7 +100,7 @@ class SecretCommand(NamedTuple):
 
         Otherwise a pull that restores an earlier command would let it run.
         """
-        # This one also if its file cannot be read.
+        # forbid_all() skips files that it cannot read, but the current command must not stay permitted.
         current = self._consent.withdraw()
         return forbid_all(self.root) or current
 
@@ -243,5 +243,5 @@ def _without(output: bytes | bytearray, stderr: bytes | bytearray) -> str:
     text = stderr.decode("utf-8", "replace").strip()
     for word in sorted(output.decode("utf-8", "replace").split(), key=len, reverse=True):
         text = text.replace(word, "***")
-    # The last word of what was cut off can be a part of the value.
+    # A stderr that was cut off can end with a part of the value, which no word of the value matches.
     return text if len(stderr) < _MAX_STDERR else re.sub(r"\S*\Z", "…", text)

@@ -179,7 +179,7 @@ def masked(text: str, values: Iterable[str] | None = None) -> str:
             while end - at < len(value) and text[end : end + 1] == value[end - at]:
                 end += 1
             text = f"{text[: at + SHOWN]}...{text[end:].removeprefix('...')}"
-            # After the shown characters, which could be the beginning again, and the loop would not end.
+            # Not from `at`: the shown characters can be equal to `begins`, and the loop would find them without an end.
             at = text.find(begins, at + SHOWN)
     return text
 
@@ -211,7 +211,7 @@ def _of_known_shape(text: str) -> Iterator[Credential]:
             yield Credential(token.start("value"), kind, token["value"], certain=True)
     if "PRIVATE KEY" in text:
         for token in re.finditer(token_formats.PRIVATE_KEY, text):
-            # A run of A is zero bytes in Base64, which each key of OpenSSH has and no placeholder needs.
+            # In Base64, a run of A is zero bytes. Each key of OpenSSH has some, and would look like a placeholder.
             rest = re.sub("A{4,}", "", token["value"])
             if _bits(rest) >= _KNOWN_BITS and not re.search(_PLACEHOLDER, rest):
                 yield Credential(token.start(), "a private key", token[0], certain=True)

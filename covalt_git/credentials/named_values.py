@@ -177,7 +177,7 @@ def announced(named: NamedText) -> Credential | None:
     if name is None:
         secret = (name for name in named.names if _announces_in_connection(name, named.text))
         name = next(secret, "cookie" if named.is_in_cookies else None)
-        # Elsewhere, the same names are those of keys of a table or of tokens of a text.
+        # Outside of a connection, such a name has other meanings: `key` of a table, `token` of a text.
         if name is None or not named.is_in_connection:
             return None
     return value_after_name(named.text, name)

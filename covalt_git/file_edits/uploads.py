@@ -69,7 +69,8 @@ def place(
         CovaltError: for a folder, a name or a size that cannot be stored.
     """
     below = f"{folder.removesuffix('/')}/" if folder else ""
-    # No name is free below a file or a link; a new id is the name of nothing.
+    # No file has a new id as its name. So the only reason why this name is not available is that `folder` is a file or
+    # a link.
     if root.state(below + new_id(), object_format) is not None:
         raise CovaltError(
             f"{folder!r} is not a folder of the workspace", hint="choose another for --to"

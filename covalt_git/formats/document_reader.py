@@ -194,7 +194,7 @@ def _rest(reading: DocumentReading) -> Carried:
     rest = Carried()
     value, toolsets = reading.document.value, reading.imported.toolsets
     fates = account(reading, {(at,): CONSUMED for at in range(len(toolsets))}, TOOLSET)
-    # Not the document itself, which is empty.
+    # Without the path of the document itself, which is empty: its parts have paths of their own.
     left = (
         [loc for loc, why in fates.items() if loc and why == no_field(TOOLSET)] if toolsets else []
     )

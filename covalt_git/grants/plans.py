@@ -142,7 +142,7 @@ def plan_grants(
         FaultyToolsetError: if the toolset or its state has errors.
         CovaltError: if it cannot have this kind of grant.
     """
-    # Also without a decision: what such a toolset requests is not known.
+    # Even if there is no decision: it is not known what a toolset with errors requests.
     if not toolset.sound:
         raise FaultyToolsetError(toolset.id, toolset.problems)
     merged: dict[tuple[GrantKind, str], WantedGrant] = {}

@@ -63,7 +63,7 @@ def sync_chats(
     damaged = []
     for number, chat_id in enumerate(ids, 1):
         try:
-            # As a killed process left it: the index never writes to what it is made from.
+            # Unfinished work of a killed process is not completed here: the index only reads the chats.
             with chats.as_left(chat_id) as chat:
                 sync_chat(connection, chat, on_progress if len(ids) == 1 else ignore_progress)
         except BrokenStoreError as error:  # it must not hide the other chats

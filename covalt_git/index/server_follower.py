@@ -71,7 +71,7 @@ class ServerFollower:
     def _follow(self) -> None:
         chats = self._open_chats()
         recent = [*chats.memories][-MOST_CHATS:]
-        # Its own caches, and an order of its own: following is no use of a chat.
+        # A dict of its own: `memories` is in the order of the last use, and following a chat does not count as a use.
         chats = replace(chats, memories={})
         self.names = tuple(chats.listed())
         for chat_id in recent:

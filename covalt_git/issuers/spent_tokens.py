@@ -153,7 +153,7 @@ class SpentTokens(NamedTuple):
         return 0 if self.notes is None else lease.SKEW_S
 
     def _remove_note(self, name: str) -> None:
-        # The file of another node has the same name: the first one removes the note.
+        # Another node can have a file of the same name, and may have removed the note already.
         with contextlib.suppress(CovaltError):
             assert self.notes is not None
             oid = self.notes.ids().get(name)

@@ -60,7 +60,7 @@ class _SchemaOrder:
         others = items = None
         for part in self._parts(schema):
             if isinstance(part.get("properties"), dict):
-                # The first part that has a property says where it is.
+                # A member of a union can repeat a property of the schema. Its place is where the author wrote it first.
                 properties = properties | {
                     name: inner
                     for name, inner in part["properties"].items()

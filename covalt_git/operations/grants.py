@@ -259,7 +259,7 @@ def preview_grant(context: Context, request: AddGrant) -> GrantPreview:
         toolset_id=toolset.id,
         digest=toolset.digest,
         permissions=tuple(
-            # Not asked for each: the user decides about all of them, trusted or not.
+            # Trust in a folder is not looked up, because the user decides about each permission here in any case.
             PermissionRow.of_permission(permission, trusted=False)
             for permission in plan.permissions
         ),

@@ -413,7 +413,7 @@ def _refresh(
     pins = _locked_program(source) if pinned else partial(pin, report=context.report)
     result = refresh.refresh(root, source, ask, pin=pins, write=not check, files=files)
     new_source = result.source
-    # No text of a skill was shown.
+    # Without skills: a model follows their text, which a refresh does not show to the user.
     while accept and (
         digests := {tool.name: tool.digest for tool in new_source.to_accept if not tool.is_skill}
     ):

@@ -302,7 +302,7 @@ def _change(
             local_change=request.local_change,
         )
         context.update_toolset_index()
-        # As the user has seen in the review: a server that comes back needs its grant again.
+        # The review has shown the toolset without these servers: one that comes back needs its grant again.
         end_left_over(find_toolset(root, toolset.id))
     return ToolsetFileChange(
         toolset_id=toolset.id,

@@ -183,7 +183,7 @@ def task_end(job: McpJob, task_id: str) -> JsonObject | None:
         lost = f"the process that made the call ended, and its MCP server has no answer: {message}"
         return failed("interrupted", lost + UNKNOWN_EFFECT)
     except TaskAnswerError as error:
-        # No later answer to a completed task can be better.
+        # Not None, after which the caller asks again: the result of a completed task does not change.
         return failed(error.code, mask.text(error.message) + UNKNOWN_EFFECT)
     why = message_of(
         job.definition, state.status_message or (state.error.message if state.error else "")

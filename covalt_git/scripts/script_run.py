@@ -234,7 +234,7 @@ class ScriptRun:
             call = ScriptCall(index, settled.path, settled.args, settled.line)
             try:
                 reply = self._settled_reply(settled, call)
-            # Its call ends the script, at its place.
+            # This call ends the script, but only when the script reaches it.
             except (_EndedError, DivergedError):
                 break
             left -= len(json.dumps(reply.value))
@@ -359,7 +359,7 @@ class ScriptRun:
         request.script.check_branch(chat)
         self.engine.as_of_now().check(request)
         if target.tool.annotations.read_only is not True:
-            # No commit would show after a crash that it was made.
+            # Saved before the call: this call makes no commit that would show after a crash that it was made.
             self._settle(call, status="begun", tool_id=target.tool_id)
             self._save()
         outcome = self.make_unrecorded(chat, request, target)

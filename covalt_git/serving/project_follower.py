@@ -119,7 +119,7 @@ class ProjectFollower:
             self._report(self._problem, error.hint if isinstance(error, CovaltError) else "")
             return
         self._problem = None
-        # Also if another process of the node has moved it.
+        # Compared with the last value, because another process of the node may have moved the project.
         if current not in {None, self._current}:
             MOVES.add()
             facts = {"commit": current}

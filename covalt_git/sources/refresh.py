@@ -599,7 +599,7 @@ def _by_name(server: McpServer, listed: Iterable[Listed]) -> dict[str, Listed]:
         name = definition.upstream
         if isinstance(definition, LockedOffer):
             if definition.kind == "skill":
-                # Its folder, as a user names it.
+                # Users name a skill by its folder.
                 name = name.removeprefix("skill://").removesuffix("/SKILL.md")
             name = f"{definition.kind}/{name}"
         if by_name.setdefault(name, definition) != definition:

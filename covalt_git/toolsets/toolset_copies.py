@@ -220,7 +220,7 @@ class ToolsetCopy:
         content = b""
         with contextlib.suppress(OSError), _open(self.source / file.path) as source:
             # One byte more than recorded, so that a file that grew has another hash and a huge one is not read.
-            content = source.read(file.size + 1) or b""  # None of an empty pipe
+            content = source.read(file.size + 1) or b""  # an empty pipe returns None
         if hashlib.sha256(content).hexdigest() != file.sha256:
             raise ToolsetChangedError(
                 f"toolsets/{self.toolset_id}/{file.path} changed while the call was prepared;"

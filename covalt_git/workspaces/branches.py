@@ -199,7 +199,8 @@ def delete(writer: Writer, name: str, *, force: bool = False) -> BranchDeleted:
     for call in _pending(chat, name):
         _cancel(writer, call)
     at = chat.branch(name).manifest_id
-    assert at is not None  # a branch without a commit has a pending call, which was just committed
+    # Each branch without a commit has a pending call, and the end of that call was committed above.
+    assert at is not None
     heads = [branch.manifest_id for branch in chat.branches() if branch.name != name]
     gone = _deleted(chat, name, at, chat.above(*heads))
     if gone.manifests and not force:

@@ -52,7 +52,7 @@ def to_server(chats: Chats, chat_id: str) -> Migrated:
     with _locked(chats, chat_id) as chat:
         is_copy = node_copy.agreed(chat.store.path) is not None
         present = _present(chat)
-        # Otherwise it is the copy of a chat that the server has lost.
+        # A copy without refs on the server is of a chat that the server has lost, so it is pushed again.
         if is_copy and (ABOUT in present or GONE in present):
             return "already there"
         shared = SharedChats(chats.folder, storage_of(chats.config))

@@ -270,7 +270,7 @@ class WorkingFolder(NamedTuple):
 
         A user's own one is refused by :meth:`exists`.
         """
-        with contextlib.suppress(OSError):  # such as "it is a folder"
+        with contextlib.suppress(OSError):  # unlink() fails for a folder, which must stay
             self.chat.workspace.unlink()
 
     def restore_if_missing(self) -> bool:

@@ -343,7 +343,7 @@ class Writer:
                 try:
                     self.holder.push()
                 except BaseException:
-                    # It has not begun: the next push must not say that it runs.
+                    # The tool has not started, so the next push must not say that the call runs.
                     put_stored(store, RUNNING, None)
                     raise
             running_call.put(store.path, call, durable=store.durable)

@@ -80,7 +80,7 @@ def collect_one(engine: Engine, chat: ChatStore, call: PendingCall) -> bool:
     """Fetch and record the answer of a call; return whether it is recorded."""
     from covalt_git.runtime import mcp_tool  # noqa: PLC0415 - it loads the SDK
 
-    # As its caller: the tool must still be visible and granted.
+    # With the rights of the caller: the tool must still be visible to it, and granted.
     own = replace(engine, principal=Principal(call.by, call.role))
     why, end = "", call.server_answer
     try:

@@ -44,7 +44,8 @@ def names_of(fields: Sequence[RootField], held: Mapping[str, str]) -> list[str]:
             used.add(name)
     waiting = [position for position in range(len(fields)) if position not in names]
     forms = {position: _forms(fields[position]) for position in waiting}
-    # Of a query and a mutation with the same name, the query has it; two of one kind have digits of a hash both.
+    # If a query and a mutation have the same name, the query gets it. Two fields of one kind both get digits of a hash,
+    # because the names must not depend on the order of the fields.
     for at in range(len(_forms(RootField("", "a", "")))):
         for kind in ("query", "mutation"):
             same = [position for position in waiting if fields[position].kind == kind]

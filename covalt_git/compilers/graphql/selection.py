@@ -113,7 +113,7 @@ class _Budget:
         while above is not None and not above.has_fields:
             leading.append(above)
             above = above.parent
-        # Neither a fragment nor the answer itself is a field.
+        # The limit is one of fields, and neither a fragment nor the answer itself is a field.
         cost = 1 + sum(not item.is_fragment and item.parent is not None for item in leading)
         if cost > self.left:
             return False

@@ -345,7 +345,7 @@ def _add_variables(server: BaseUrl, path: str, arguments: OperationArguments) ->
     base = server.url
     for name, schema in server.variables.items():
         wire = name
-        if f"{{{name}}}" in path:  # the path has a parameter of this name
+        if f"{{{name}}}" in path:  # the argument of the path would also fill the variable
             wire = f"{name}_server"
             base = re.sub(rf"\{{(\+?){re.escape(name)}\}}", rf"{{\1{wire}}}", base)
         argument = arguments.free_name(name, "server")

@@ -260,7 +260,8 @@ class _Replacer:
                 if self._can_have_one(item, inner):
                     flag = _flag_before(value, position) if place.connection == "args" else ""
                     self._visit_item(item, flag, inner)
-            # After the arguments by themselves: whether -p has a password depends on the program before it.
+            # In a second pass over all arguments: whether a password follows -p depends on the program, which can be any
+            # earlier argument.
             self._visit_passwords(value, place)
         elif isinstance(value, str):
             text = value
@@ -385,7 +386,8 @@ class _Replacer:
             if value == text:
                 yield prefix, value[len(prefix) :], name
                 return
-            # In a JSON document in the text, a short value is also a part of other words.
+            # The text contains a JSON document. Without the quotation mark before it, a short value would also be found
+            # within other words.
             literal = _as_written(f'"{prefix}', value[len(prefix) :], text)
             yield f'"{prefix}', literal, name
         if (is_connection := place.connection in CONNECTIONS | {"args"}) and (

@@ -29,7 +29,7 @@ async def collect(gateway: Gateway) -> None:
             # Abandoned when the server stops: a request to another server may take long.
             chat_ids = await run_sync(partial(_collect, gateway, chat_ids), abandon_on_cancel=True)
         except CovaltError as error:
-            # Such as an error in covalt.yaml, which its user is editing.
+            # Not the end: covalt.yaml, for example, can have an error while its user edits it.
             _logger.info("answers of MCP servers were not collected: %s", error.message)
         except Exception:
             _logger.exception("answers of MCP servers cannot be collected because of a bug")

@@ -65,7 +65,7 @@ def prepare_call(
     # Before the check, and in all chats: a call that was made does not run again, whatever is allowed now.
     repeated = engine.earlier_outcome(chat, request)
     if repeated is not None and not chat.is_followed:
-        # It may have been pending, and have ended at another node.
+        # The copy may show a call as pending that has ended at another node since.
         context.project.chats.follow(chat)
         repeated = engine.earlier_outcome(chat, request)
     if repeated is not None and not _repeats(context, repeated):

@@ -169,7 +169,8 @@ class Script:
 
     def _settle_known(self, interpreter: Interpreter) -> None:
         """Run on as long as the earlier run has replies to all calls that were issued together."""
-        # As there: with some of them missing, the caller makes these first, and the script gets all replies in order.
+        # If the reply to a call is missing, the caller makes this call first. Then the script gets all replies in order,
+        # as in the earlier run.
         while self._unanswered and self._unanswered <= self._known.keys():
             self._settle(interpreter, {})
 
@@ -196,7 +197,7 @@ def run_script(request: Mapping[str, Any], scratch: Path, parent: int, end: int)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
     system_calls.die_with(parent)
-    # To /dev/null, as the fork server's own: nothing but steps leaves this process.
+    # The fork server's descriptor 0 is /dev/null: a script has no output except its steps, which go over the connection.
     tool_process.redirect_streams(0)
     settle_descriptors(end)
     connection = socket.socket(fileno=_CONNECTION)

@@ -172,7 +172,7 @@ def _pip(installer: Installer, folder: Path, settings: _Settings, *arguments: st
         folder,
         settings.hosts,
         env={},
-        # Its base, as the environment itself is written.
+        # The Python of the environment is a link to its base installation, which is outside of the writable folder.
         readable=(*settings.files, *installation(Path(python).resolve())),
     )
 
@@ -219,7 +219,7 @@ def _package(entry: dict[str, Any], listed: dict[str, list[dict[str, Any]]]) -> 
     chosen = archive.get("hashes", {}).get("sha256")
     if chosen is None:
         raise CannotInstallError(f"the package {name!r} does not come from an index")
-    # Those of the other platforms too, so that the lock is the same there.
+    # The hashes for other platforms too, so that a lock that is made there is the same.
     hashes = {chosen} | {
         file["sha256"]
         for file in listed.get(name, ())

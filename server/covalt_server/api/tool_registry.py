@@ -178,7 +178,7 @@ def _audit(tool_id: str) -> Response:
     except ToolNotFoundError:
         pass
     fields = {name: text for name, text in single(request.args).items() if name == "since"}
-    # Also of a tool that was removed: what was done with it remains.
+    # The id is not looked up: the entries of a tool stay readable after it was removed.
     return send(ask(audit.export_audit, tool_id=registry.full_id(tool_id), **fields))
 
 

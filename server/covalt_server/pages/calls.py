@@ -71,7 +71,7 @@ def call(chat_id: str, call_id: str) -> str:
     commit = url_for("chats.state", chat_id=chat_id, manifest=commit_id or "HEAD")
     script = None
     if finished and record.tool_id == RUN_SCRIPT:
-        # Its record may not be in this store.
+        # The record of the script may not be in the store of this machine.
         with suppress(CovaltError):
             script = ask(scripts.get_script, script_id=call_id)
     diff = diff_of(chat_id, record.pre_manifest_id or "", commit_id) if commit_id else None

@@ -99,7 +99,7 @@ def next_need() -> NeedButton | None:
 
 
 def _button(need: UserNeed) -> str:
-    # Else its value cannot be given on the page, as that of a secret_command.
+    # The page cannot store other secrets: a secret_command prints them, for example.
     may_store = need.kind == "secret" and need.command.startswith("covalt-git secret set")
     if may_store:
         return "Give the value"

@@ -115,7 +115,8 @@ def preview_headers(site: str, key: str) -> dict[str, str]:
     pattern = own.replace("http:", "http{s}?:", 1)
     return ARTIFACT_HEADERS | {
         "Content-Security-Policy": "; ".join(policy),
-        # Also limits navigations of the frame.  The only redirect of a preview adds a slash to the name of a folder.
+        # Unlike the policy, this limits where the frame navigates.  Redirects are allowed because a preview has one: it
+        # adds a slash to the name of a folder.
         "Connection-Allowlist": f'("{pattern}*");webrtc=block;redirects=allow',
         # Modules, fonts and fetch() of a document without an origin need it.  It gives nothing to a page that does not
         # know the key, since no answer depends on a cookie.

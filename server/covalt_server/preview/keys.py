@@ -57,7 +57,7 @@ class PreviewKeys:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # Both in the order of the last use.
+        # Both in the order of the last use, because the first one is dropped if there are too many.
         self._commits: dict[str, PreviewedCommit] = {}
         self._used: dict[str, float] = {}
 

@@ -102,7 +102,7 @@ class SharedPreviewKeys:
         with self._lock:
             if time.monotonic() - self._read_at > FRESH_S:
                 notes = self._notes()
-                # Those of this node stay, because their notes may not be on the server.
+                # Sessions that this node has ended stay in the set: their notes may not be on the server.
                 self._ended |= set() if notes is None else notes.ids().keys()
                 self._read_at = time.monotonic()
             return self._ended
