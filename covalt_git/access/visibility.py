@@ -130,6 +130,6 @@ def called_tools(result: Any) -> list[str]:
     for call in listed:
         if isinstance(call, dict):
             named = call.get("named")
-            # Of a call with such names, the path is a search, or no tool.
+            # If the call has `named`, its path is that of a search, or of no tool.
             paths += named if isinstance(named, list) else [call.get("path")]
     return [path.replace(".", ":", 1) for path in paths if isinstance(path, str)]

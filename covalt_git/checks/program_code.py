@@ -55,7 +55,7 @@ def check_program_code(
         if missing is not None and not refused:
             yield below.warning(codes.NO_FILE, missing.loc, missing.message, hint=missing.hint)
         cwd = None if server.cwd is None else _filled(server.cwd, root, folder)
-        # With another reference, the folder is known at the start only.
+        # Empty if cwd is a reference without a value here: then the folder is known only when the program starts.
         if cwd and not Path(os.path.normpath(folder / cwd)).is_relative_to(folder):
             hint = f"leave cwd out, or move the folder into toolsets/{manifest.valid.id}"
             message = f"cwd {server.cwd!r} is not in the toolset"

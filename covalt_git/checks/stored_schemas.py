@@ -30,7 +30,7 @@ def sources_digest(source: ToolDefinition, files: BundleFiles) -> str:
     If the reader does not know which those are, these are all modules of the toolset.
     """
     paths = {files.module_path(name) for name in (*source.modules, source.module)}
-    # Without them, a change of any module may change a type of the signature.
+    # If the reader names no modules, each module of the toolset may define a type of the signature.
     used = paths if source.modules else files.modules.keys()
     return digest_of((path, files.hashes[path], False) for path in used if path is not None)
 

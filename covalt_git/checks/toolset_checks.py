@@ -66,7 +66,7 @@ def read_sources(
             continue
         loc: Loc = ("tools", position, "entrypoint")
         declared, _, function = tool.entrypoint.partition(":")
-        # As the specification has it, a module is also searched in tools/.
+        # The specification allows a module to be relative to tools/, too.
         paths = {
             module: path
             for module in (declared, f"tools.{declared}")

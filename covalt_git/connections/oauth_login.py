@@ -288,7 +288,7 @@ class _Login:
         if self.token is None or client is None:
             raise SignInFailedError("the authorization server issued no token")
         metadata = context.oauth_metadata
-        # Without metadata, the endpoint that the SDK used (MCP 2025-03-26).
+        # If the server has no metadata, the SDK has used this endpoint (MCP 2025-03-26).
         endpoint = str(metadata.token_endpoint) if metadata else f"{self._origin}/token"
         revocation = metadata.revocation_endpoint if metadata else None
         # Servers of the protocol before 2025-06-18 know no resource.

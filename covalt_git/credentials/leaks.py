@@ -408,7 +408,7 @@ def value_after_name(text: str, name: str) -> Credential | None:
     The text has nothing else than the value, its scheme and its user, so the value can have all signs.
     """
     blank = value_patterns.REFERENCE.sub(_blank, _without_operators(text))
-    # Of a sentence, the name means only a value at its start, as after a scheme.
+    # In a sentence, only the first words can be the value that the name announces: the others describe something.
     words = [
         word.end() for word in islice(re.finditer(r"\S+", blank), value_patterns.MOST_WORDS + 1)
     ]

@@ -113,7 +113,7 @@ def truncate(
     sent once only.
     """
     size, structured = len(text.encode()), delivery.has_structured(value)
-    # Of a text, many hosts give the model only the text, not the structured content.
+    # If the result is a text, many hosts give the model the text content only, and not the structured content.
     is_text = not structured or (delivery.wraps and isinstance(value, str))
     most = delivery.most_bytes if is_text else TEXT_BYTES
     if size <= most or (resource is None and not structured):

@@ -109,7 +109,7 @@ class Quarantine(ObjectReader):
         if size < _HEADER + self.format.oid_length:
             raise BadPackError("the pack is cut off")
         offsets = _ReceivedPack(path, self._store, self._limits).make_index()
-        # Of these, a push adopts what the store does not have.
+        # These may also be objects that the store has; only the others are adopted.
         self.ids = frozenset(map(bytes.hex, offsets))
 
     def adopt(self, ids: Iterable[str], *, durable: bool) -> None:

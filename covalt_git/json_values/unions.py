@@ -66,7 +66,7 @@ def tag_of(error: jsonschema_rs.ValidationError, schema: JsonObject) -> UnionTag
     fixed = [_fixed_values(branch) for branch in branches]
     for name in fixed[0]:
         values = [branch.get(name, ()) for branch in fixed]
-        # With the type, as Python's True equals 1 (test_true_is_not_the_tag_1).
+        # With the type, because True equals 1 in Python (test_true_is_not_the_tag_1).
         every = [(type(value), value) for group in values for value in group]
         if all(values) and len(set(every)) == len(every):
             return UnionTag(name, tuple(values))

@@ -47,7 +47,7 @@ def project_permissions(root: Path) -> list[tuple[Permission, bool]]:
         permissions.append(own_code())
     lacking = {part.key: part for part in consents.lacking(permissions)}
     decided = [
-        # Of a permission that has grown, the new part is what its user has to review.
+        # If a permission has grown, the user has already decided about the rest, and reviews only the new part.
         (lacking.get(permission.key, permission), permission.key not in lacking)
         for permission in permissions
     ]

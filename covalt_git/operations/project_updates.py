@@ -77,7 +77,7 @@ def update(node: Path, *, again: bool = False) -> ProjectState:
         if moved != state:
             write_project_state(node, moved)
         if moved.current != state.current and state.current is not None:
-            # From now on it may become unused.
+            # The time for which it is unused begins now.
             _touch(checkout(node, state.current))
         _remove_unused(node, moved)
         return moved

@@ -100,7 +100,7 @@ class ProgramWatch:
             if self._life.fileno() in events or self._stopped.fileno() in events:
                 return
             if self._listener in events:
-                # Without a process left, it is at its end for ever.
+                # When no process is left, each poll() reports the end of the listener at once.
                 if not events[self._listener] & select.POLLIN:
                     poll.unregister(self._listener)
                 elif (name := seccomp.refused_call(self._listener, self._observe)) is not None:

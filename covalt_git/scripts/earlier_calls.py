@@ -24,7 +24,7 @@ def earlier_calls(stored: StoredScript, approval: Approval) -> EarlierCalls:
 
     The arguments are those of the call that waits, then those that only earlier calls had, which differ.
     """
-    # Without a call id, the call was refused before it was made.
+    # A call without an id was refused before it was made, and does not count.
     earlier = [
         call.args
         for call in stored.calls.values()

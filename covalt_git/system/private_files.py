@@ -66,7 +66,7 @@ def read_private(file: Path, refusal: type[CovaltError]) -> str | None:
         CovaltError: of the type ``refusal``, when other users can access it, or it cannot be read.
     """
     try:
-        # Without waiting for the other end of a FIFO; only a regular file is read.
+        # O_NONBLOCK, because open() of a FIFO waits until another process opens it; the check below refuses a FIFO.
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(handle, encoding="utf-8") as lines:  # noqa: PTH123 - a handle, not a path
             mode = os.fstat(handle).st_mode

@@ -71,7 +71,7 @@ def attributes(page: str, tag: Tag) -> dict[str, str]:
         value = attribute["value"] or ""
         if value[:1] in {'"', "'"}:
             value = value[1:-1]
-        # Of an attribute that is there twice, browsers take the first.
+        # If a tag has an attribute twice, browsers use the first.
         values.setdefault(attribute["name"].lower(), html.unescape(value))
     return values
 

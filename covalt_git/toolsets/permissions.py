@@ -376,7 +376,7 @@ def _ended(removed: Iterable[Permission], after: Toolset | None) -> Callable[[Js
         for name in ("grant", "accepted")
         if name in permission.fact
     }
-    # Without a grant, what the user has revoked is every grant that the toolset had.
+    # If no grant is left, the user has revoked every grant that the toolset ever had.
     no_grant_is_left = not after.state.grants and any(name == "grant" for name, _ in parts)
 
     def ends(fact: JsonObject) -> bool:

@@ -151,7 +151,7 @@ def update(
             if own.get(ref) not in {last.work.get(ref), theirs.get(ref)}
         }
         counter = 0 if last.lease is None else last.lease.counter
-        # Without what was on the server, and was removed there.
+        # A lost branch that was on the server, and is no longer there, was deleted. It must not come back from this copy.
         lost = {
             ref: oid for ref, oid in own.items() if ref.startswith(LOST) and ref not in last.work
         }

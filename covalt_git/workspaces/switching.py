@@ -175,7 +175,7 @@ def _take_narrow_mode(root: Folder, path: str, staged: Path) -> None:
     # and chmod would follow it.
     with unless_changed(), root.parent_of(path) as (parent, name):
         mode, new = (os.lstat(name, dir_fd=parent).st_mode, staged.lstat().st_mode)
-        # Of a plain file that becomes a program, all who may read it may execute it.
+        # If a plain file becomes a program, each user who may read it may execute it.
         usual = mode | (mode & 0o444) >> 2
         if stat.S_ISREG(mode) and stat.S_ISREG(new) and new & ~usual & 0o777:
             staged.chmod(new & usual & 0o777)

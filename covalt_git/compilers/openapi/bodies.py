@@ -143,7 +143,7 @@ def _of_media(body: _Media, method: str, arguments: OperationArguments, schemas:
         return Body(_json_body(body, method, arguments, schemas) | header)
     if plain in {FORM, MULTIPART}:
         return Body(_form_body(body, plain, arguments, schemas))
-    # By the format, the text of the body is Base64, not the content of a file.
+    # The format `byte` means that the body is a text in Base64, and not the content of a file.
     is_base64 = body.schema.text("format") == "byte" or bool(body.schema.text("contentEncoding"))
     is_text = _TEXT_TYPE.fullmatch(plain) is not None or is_base64
     name = arguments.free_name("body", "content")

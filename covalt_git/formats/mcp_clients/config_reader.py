@@ -134,7 +134,7 @@ def read(host: Host, document: Document, imported: Imported) -> None:
     around: Part = host.around(source)
     has_inputs = isinstance(around.peek("inputs"), list)
     inputs = _read_inputs(toolset, around, servers, imported) if has_inputs else {}
-    # Of one server of a file, only what concerns it is read of the rest.
+    # If only one server of the file is imported, the settings are read from the whole file, but only those of this server.
     settings = document.value if document.file_value is None else document.file_value
     server_names = [name for name, server in servers if host.has_server(server.value)]
     rules, notes_of_rules = tool_rules.read(host, settings, server_names)

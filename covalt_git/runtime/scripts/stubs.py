@@ -145,7 +145,7 @@ def _python_type(schema: Any, root: JsonObject, depth: int = 0) -> str:
     return "Any"
 
 
-# With the module, as a tool may have the name of a type.
+# With the name of the module, because a tool can have the name of a type.
 _PYTHON: Final = {
     "string": "builtins.str",
     "integer": "builtins.int",

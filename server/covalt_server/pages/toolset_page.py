@@ -112,7 +112,8 @@ def toolset_page(
     root = request_context.project().root
     context = request_context.context()
     toolset = context.catalog.find_toolset(toolset_id)
-    # Without files, some tools are hidden.  A toolset with errors gets no grants.
+    # A principal from whom some tools are hidden gets no files, and must not see the grants.  A toolset with errors has
+    # no grants.
     groups = grant_groups(detail) if detail.files else ()
     unset: dict[str, UnsetSecret] = {}
     if context.is_admin and detail.files:
