@@ -117,7 +117,7 @@ def _checks_more(node: dict[str, Any]) -> bool:
             choices = [
                 choice[0] if isinstance(choice, tuple) else choice for choice in node["choices"]
             ]
-            # Where the text refuses "5", pydantic reads it as the number.
+            # If "5" has a length that the text does not accept, pydantic reads it as the number 5.
             is_limited = any(
                 choice["type"] == "str" and choice.keys() & _LENGTHS for choice in choices
             )

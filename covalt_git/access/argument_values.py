@@ -126,7 +126,7 @@ class _Values:
         self._subschemas = Subschemas(root)
         self._is_of_function = is_of_function
         self._compares_parts = compares_parts
-        # Each default is looked into once: that of a recursive schema may contain itself.
+        # Each default is expanded once, because the default of a recursive schema may contain itself.
         self._expanded: set[tuple[int, int]] = set()
         self._parts: dict[tuple[int, str], Sequence[JsonObject]] = {}
         self._args: JsonObject = {}

@@ -196,7 +196,7 @@ class _Verification:
         """Check that a signed commit is of this chat, or of one from which the chat was forked."""
         chat_id = trailers(message).get(CHAT_TRAILER)
         if chat_id is None:
-            # Commits that name no chat are older than all that do.
+            # Early versions did not write the name. So a commit without it cannot come after one that has it.
             if after_named:
                 raise MisfitError("it names no chat, and a commit before it does")
             return

@@ -139,7 +139,7 @@ class _SignIn:
         first = entry.url("authorize_url") or entry.url("issuer") or ""
         self._reach = LoginReach(self.may.reach, is_loopback(origin_of(first)[0].host))
         endpoints = await self._endpoints()
-        # They get the token, or the code for it, and are not where the user signs in.
+        # These URLs get the token, or the code for it. The user does not see them while signing in, so they are checked.
         for url in entry.other_token_urls:
             self.may.check_secrets(origin_of(url)[0], [entry.reference_name])
         choice = self._client()

@@ -37,7 +37,7 @@ _MOST_SHOWN = 200
 
 
 class _Page(types.PaginatedResult):
-    # Any: one entry without the form must not hide the others.
+    # Any, because one malformed entry must not hide the others.
     skills: list[Any] = Field(default_factory=list)
 
 

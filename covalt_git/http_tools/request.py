@@ -148,7 +148,7 @@ class RequestBuilder:
                 )
         for name, parameter in self.http.parameters.items():
             value = self.args.get(name)
-            # The keys of such an object are names of their own in the request.
+            # In the request, each key of such an object is the name of an argument.
             if parameter.explode and isinstance(value, dict) and parameter.location != "path":
                 for key in value:
                     if parameter.location != "header" and not sent.add(parameter.location, key):

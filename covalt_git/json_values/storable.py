@@ -82,7 +82,7 @@ def _storable(value: Any, notes: dict[str, None], depth: int) -> Any:
     match value:
         case str():
             return _text(value, notes)
-        case bool() | None:  # before the integers, as Python's True is one
+        case bool() | None:  # before the integers, because True is an int in Python
             return value
         case int() if abs(value) > canonical_json.MAX_EXACT_INTEGER:
             notes[LARGE_INTEGER] = None

@@ -160,7 +160,7 @@ def preview(
     if plan.status == "already_merged":
         return plan
     ours = snapshot.state
-    # The merge would raise this error when it switches.
+    # Already for the plan: the merge would raise this error only when it switches.
     switching.Switch(chat, ours, after).check(snapshot.unstored())
     changes = () if plan.status == "conflicts" else chat.tree_changes(ours.tree, after.tree)
     new = theirs if plan.status == "fast_forward" else None

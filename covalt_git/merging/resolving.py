@@ -160,7 +160,7 @@ def resolve(
         return merge.changes
     conflict = _named(chat, pending, path)
     edits: Edits = {conflict.saved_as: None}
-    assert choice.decision != "both"  # both versions exist already
+    assert choice.decision != "both"  # no choice here: the workspace has both versions already
     if choice.decision != "ours":
         clash = _clash(chat, conflict, state.tree)
         edits[conflict.path] = merge_conflicts.chosen(chat, clash, choice)

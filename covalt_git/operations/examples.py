@@ -135,5 +135,5 @@ def _chats(context: Context, *, keep: bool) -> Iterator[Chats]:
     # These chats are deleted at the end, so that nothing in them has to survive a power cut.
     workspace = context.project.config.workspace.model_copy(update={"durability": "fast"})
     with tempfile.TemporaryDirectory(prefix="covalt-examples-") as folder:
-        # Nor are they pushed to the git server that has the chats of the project.
+        # Without the git server of the project, which must not get them.
         yield Chats(Path(folder) / "chats", workspace.with_git_storage(None))

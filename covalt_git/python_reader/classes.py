@@ -364,7 +364,7 @@ def _model(lineage: _Lineage) -> tuple[JsonObject, list[Parameter]]:
     config = _config_of(*lineage.classes[-1])
     extra, alias = _read_config(config)
     if alias is None and _had_generator(lineage):
-        # Inherited fields keep the aliases that it made.
+        # The generator of a base class has given aliases to the inherited fields, which this class keeps.
         raise UnknownError("alias_generator of a base class")
     texts = _text_limits(config)
     is_strict = _is_set(config, "strict")

@@ -382,7 +382,7 @@ class ForkServerProcess:
         report: Callable[[str], None],
     ) -> ServerProgram:
         """Start a program in a sandbox, as :meth:`ProgramSpec.start`."""
-        # Python tools need it not, and commands that call them start faster without it.
+        # Python tools do not need it, and commands that call them start faster without it.
         from covalt_git.runtime import program_watch  # noqa: PLC0415
 
         report = program_watch.Reports(report)

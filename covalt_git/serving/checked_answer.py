@@ -112,7 +112,7 @@ class CheckedAnswer:
             return
         # Many clients wait for a response after the end of a stream.
         body = b"".join(call.error_event(refusal) for call in self._calls)
-        # For the app, the client has left: that cancels its call, as if the client had left.
+        # After the last part, the server reports to the app that the client has left. This cancels the call.
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _refusal(self) -> CovaltError | None:
@@ -120,7 +120,7 @@ class CheckedAnswer:
         while True:
             try:
                 for call in [*self._calls]:
-                    # In threads of their own: those of all others may wait for an answer to this message.
+                    # Not in the threads of other requests: all of these may wait for an answer to this message.
                     await run_sync(call.check, limiter=self._threads)
                 refusal = await self._token_refusal()
             except CovaltError as error:

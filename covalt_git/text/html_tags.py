@@ -107,7 +107,7 @@ def _end_of_script(page: str, position: int) -> int | None:
         position = markup.end()
         if markup[0] == "<!--":
             commented = True
-            position -= len("--")  # they may be those of -->
+            position -= len("--")  # in `<!-->`, the same hyphens also end the comment
         elif markup[0] == "-->":
             commented = nested = False
         elif not markup["end"]:

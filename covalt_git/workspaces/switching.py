@@ -311,7 +311,7 @@ class WorkingFolder(NamedTuple):
         new = self.chat.state(journal.new)
         switch = Switch(self.chat, self.chat.state(journal.old), new)
         try:
-            # The way back is not refused: it leads to files that were here.
+            # An undo is not checked: it writes only files that were in this workspace before.
             if not journal.undoes:
                 switch.check(unstored)
             # A workspace that is missing was restored when the chat was opened, except for a switch that a killed process

@@ -310,8 +310,7 @@ class Writer:
             MovedError: if a push moved the branch in the meantime; then nothing has changed.
         """
         chat, moves = self.chat, before != new
-        # Without other files and another HEAD there is one step, the branch's compare-and-swap, which needs no
-        # journal.
+        # If neither the files nor HEAD change, the compare-and-swap of the branch is the only step, and needs no journal.
         if name != chat.active_branch() or chat.state(old) != chat.state(new):
             journal = Journal(old=old, new=new, head=HEADS + name, moves=moves, before=before)
             changes = self.folder.switch(journal, self.snapshot.unstored())

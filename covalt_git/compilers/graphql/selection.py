@@ -139,7 +139,7 @@ def _selected(schema: GraphQLSchema, type_name: str) -> _Part:
                 for member in described.members
                 if member not in part.above
             ]
-            # Before the deeper levels: their fields are of this one.
+            # Before the parts of deeper levels: a field of a fragment is on the level of the field that has the fragment.
             waiting.extendleft(reversed(part.fragments))
             continue
         for name, output in described.fields.items():

@@ -78,7 +78,7 @@ def is_literal(text: str, depth: int = 0) -> bool:
     outer = _outer_references(rest)
     if not outer and not credential_patterns.REFERENCES.search(rest):
         return True
-    if _is_document(rest):  # its members are read by themselves
+    if _is_document(rest):  # _secrets_at() reads each member of it
         return False
     if credential_patterns.URL.match(rest):
         return _has_login(rest)

@@ -41,7 +41,9 @@ def with_value(text: str, path: Sequence[str], value: Any, display_path: str) ->
 
 
 def _edited(text: str, path: Sequence[str], value: Any) -> str:
-    plain = without_comments(text)  # of the same length
+    plain = without_comments(
+        text
+    )  # of the same length, so that positions in it are those in the file
     start = plain.index("{")
     for depth, key in enumerate(path):
         members = _members(plain, start)

@@ -370,7 +370,7 @@ class ToolLock(StrictModel):
         """Return the program whose digest is in ``accepted`` of the toolset's state."""
         digest = accepted.get(f"{self.namespace}:{PROGRAM}")
         programs = (self.program, self.replaced_program)
-        # Computed, because an edit of the lock can leave the accepted digest beside other hashes.
+        # Computed: if a user or a pull edits the hashes in the lock, the written digest may still be the accepted one.
         return next(
             (program for program in programs if program and program.computed_digest == digest), None
         )

@@ -252,7 +252,7 @@ def _make_call_here(
 
         context.project.chats.follow(chat)
         entry = entry or context.engine().check(request)
-        # A script pauses and continues, and has calls of its own: none of that is one execution.
+        # A script pauses, continues and calls other tools. The token is for a single execution.
         if security.is_bound(entry.tools):
             raise security.not_bound(
                 entry.tools[0], "a script cannot be called with a token for a single execution"
@@ -432,7 +432,7 @@ def answer_of(chat: ChatStore, outcome: CallOutcome) -> CallAnswer:
 def _finished(chat: ChatStore, manifest_id: str) -> JsonObject:
     manifest = chat.manifest(manifest_id)
     record = manifest.record.call
-    assert record is not None  # the commit is one of a call
+    assert record is not None  # a call that has ended names its own commit
     approval = chat.approval(record.execution_id) if record.execution_id else None
     return {
         "run_started_at": run_start(

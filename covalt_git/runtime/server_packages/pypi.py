@@ -317,7 +317,7 @@ def _settings(installer: Installer) -> _Settings:
             place = Path(unquote(parts.path)).expanduser()
             if not place.is_absolute() or not place.exists():
                 continue
-            # Mirrors have their files beside the folder of the index.
+            # The index of a mirror is the folder `simple`, and the packages are in other folders next to it.
             files.append(place.parent if place.name == "simple" else place)
         else:
             continue
