@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +20,10 @@ from covalt_git.cli.toolset_update import is_unresolved, print_update
 from covalt_git.cli.trust_question import print_permissions
 from covalt_git.errors import CovaltError
 from covalt_git.operations import bundles, toolset_imports
+from covalt_git.operations.script_folders import with_folders
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 @click.group(cls=Group)
@@ -177,6 +182,12 @@ def _export_server(
     is_flag=True,
     help="Print what would be trusted and ask; then also grant it, enable the toolset and connect its MCP servers.",
 )
+@click.option(
+    "--script-folders",
+    "script_folders",
+    is_flag=True,
+    help="With --trust: also let the programs of its MCP servers read the folders of their scripts.",
+)
 @click.option("--yes", is_flag=True, help="With --trust, at a terminal: do not ask.")
 @reason_option
 def import_(
@@ -184,6 +195,7 @@ def import_(
     *,
     signer: str | None,
     trusts: bool,
+    script_folders: bool,
     yes: bool,
     reason: str | None,
     **how: Any,
@@ -197,7 +209,8 @@ def import_(
     other MCP servers, is refused: choose --existing add, --existing replace, or another name with --as.
 
     With --trust, you review the requested grants once, and the command imports, grants, enables and
-    connects.  It is refused for updates, and on a machine without a sandbox.  A script without a terminal
+    connects.  It is refused for updates, and on a machine without a sandbox.  With --script-folders, a server whose
+    command names a script of this machine may also read the folder of the script.  A script without a terminal
     states a reason for --trust, --trust-signer and --accept-signer with --no-terminal.
 
     Example: covalt-git bundle import weather.zip
@@ -206,13 +219,15 @@ def import_(
         if how["unsigned"] or how["dry_run"]:
             raise click.UsageError("--trust-signer cannot be combined with --unsigned or --dry-run")
         how["trusted_signer"] = _trusted_signer(source, signer, reason=reason, **how)
+    if script_folders and not trusts:
+        raise click.UsageError("--script-folders belongs to --trust: add it")
     if trusts and not how["dry_run"]:
-        how |= _reviewed(source, yes=yes, reason=reason, **how)
+        how |= _reviewed(source, folders=script_folders, yes=yes, reason=reason, **how)
     imported = ask(toolset_imports.import_toolset_from, source=source, reason=reason, **how)
     if wants_json():
         output.as_json(imported)
     elif imported.trusted:
-        _print_trusted(imported)
+        _print_trusted(imported, how["script_folders"])
     elif imported.update is not None:
         print_update(imported.update, context().project.root)
         if imported.dry_run and imported.replaces and how["existing"] is None:
@@ -246,22 +261,30 @@ def _trusted_signer(source: str, name: str, *, reason: str | None, **how: Any) -
     return line
 
 
-def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> dict[str, Any]:
+def _reviewed(
+    source: str, *, folders: bool, yes: bool, reason: str | None, **how: Any
+) -> dict[str, Any]:
     """Print the grants of an import with --trust, ask unless ``yes`` or a reason answers, and return what was reviewed."""
     # The review changes nothing; the import compares its digest with the files that it stages.
     dry = how | {"dry_run": True, "trusted_signer": None}
     preview = ask(toolset_imports.import_toolset_from, source=source, **dry)
+    offered = tuple(row.server for row in preview.script_folders if row.folders)
+    servers = offered if folders else ()
+    permissions = with_folders(preview.permissions, preview.script_folders, servers)
     if not wants_json():
         _print_facts(preview)
         for grant in preview.grants:
             output.fact(f"  it gets: {grant.words}, for {grant.digest}")
-        if preview.permissions:
+        if offered and not folders:
+            output.say("  hint: --script-folders also grants these folders")
+        if permissions:
             output.say("This would be trusted on this machine:")
-            print_permissions(preview.permissions)
+            print_permissions(permissions)
     reviewed = {
         "trust": preview.digest,
         # The digest covers neither covalt.yaml nor the state file, which a pull can change during the question.
-        "permissions": tuple(permission.digest for permission in preview.permissions),
+        "permissions": tuple(permission.digest for permission in permissions),
+        "script_folders": servers,
     }
     check_user(reason)
     # An import with --trust refuses updates, so the answer to a question about one would have no effect.
@@ -276,8 +299,15 @@ def _reviewed(source: str, *, yes: bool, reason: str | None, **how: Any) -> dict
     return reviewed
 
 
-def _print_trusted(imported: toolset_imports.ToolsetImported) -> None:
-    granted = ", ".join(grant.words for grant in imported.grants) or "nothing"
+def _print_trusted(imported: toolset_imports.ToolsetImported, servers: Collection[str]) -> None:
+    words = [grant.words for grant in imported.grants]
+    words += [
+        f"{row.server} reads {folder}"
+        for row in imported.script_folders
+        if row.server in servers
+        for folder in row.folders
+    ]
+    granted = ", ".join(words) or "nothing"
     output.say(f"{imported.toolset_id} is imported and enabled; granted: {granted}", fg="green")
     for outcome in imported.sources:
         if outcome.failure is not None:
@@ -302,6 +332,14 @@ def _print_facts(imported: toolset_imports.ToolsetImported) -> None:
         output.fact(f"  tools of the MCP server {server.id}: listed once it is granted; it")
         for ability in server.abilities:
             output.fact(f"    {ability}")
+    for row in imported.script_folders:
+        if row.folders:
+            output.fact(
+                f"  {row.server} needs {', '.join(row.paths)}, which the sandbox shows only with a grant of"
+                f" {', '.join(row.folders)}"
+            )
+        for line in row.refused:
+            output.fact(f"  {row.server}: {line}", fg="yellow")
     for title, needs in imported.wants.items():
         output.fact(f"  {title}: {', '.join(needs)}")
     for line in imported.taken:
@@ -323,6 +361,10 @@ def print_import(imported: toolset_imports.ToolsetImported) -> None:
     output.say(f"  covalt-git toolset show {toolset_id}")
     if needs_grants:
         output.say(f"  covalt-git grant add {toolset_id} --requested")
+    for row in imported.script_folders:
+        if row.folders:
+            options = " ".join(f"--folder {shlex.quote(folder)}" for folder in row.folders)
+            output.say(f"  covalt-git grant add {toolset_id} server {row.server} {options}")
     output.say(f"  covalt-git toolset enable {toolset_id}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -324,7 +324,7 @@ def _print_changes(toolset: ToolsetDetail) -> None:
 
 
 def _grant_all(
-    operation: Operation[grants.GrantAll, grants.GrantList],
+    operation: Operation[Any, grants.GrantList],
     toolset: ToolsetDetail,
     permissions: Sequence[PermissionRow],
     reason: str | None,

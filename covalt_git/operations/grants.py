@@ -95,6 +95,16 @@ class GrantAll(ToolsetRequest):
     reason: Reason = None
 
 
+class AddRequestedGrants(GrantAll):
+    """Request: a toolset that gets what it requests, and the folders of its MCP servers."""
+
+    folders: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict,
+        max_length=_MOST_HOSTS,
+        description="Folders that the programs of MCP servers may read besides, by the server's id.",
+    )
+
+
 def _rules_of_kinds() -> ConfigDict:
     """Return the rules that grants of some kinds obey: who is named, that a network has hosts, and what only a server has."""
     named: JsonObject = {
@@ -287,13 +297,23 @@ def _wanted(request: AddGrant) -> WantedGrant:
 
 
 @operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)
-def add_requested_grants(context: Context, request: GrantAll) -> GrantList:
+def add_requested_grants(context: Context, request: AddRequestedGrants) -> GrantList:
     """Grant everything that a toolset requests and lacks: hosts, secrets and MCP servers.
+
+    ``folders`` are granted to programs of its MCP servers in the same decision.
 
     If ``digest`` is not the current digest of the toolset, or ``permissions`` are not those of
     ``requested_permissions`` now, nothing is granted and the answer is 409 ``moved``.
     """
-    return _add(context, request, requested_grants, _review(request))
+    for folder in (text for texts in request.folders.values() for text in texts):
+        check_folder(folder)
+    more = [
+        WantedGrant("server", server, folders=folders)
+        for server, folders in request.folders.items()
+    ]
+    return _add(
+        context, request, lambda toolset: [*requested_grants(toolset), *more], _review(request)
+    )
 
 
 @operation(changes=True, errors=(404, 409), admin="grant anything", decides=TRUSTING)

@@ -342,11 +342,16 @@ def accept_tools(context: Context, request: AcceptTools) -> ToolsAccepted:
 
 
 def trust_toolset(
-    context: Context, toolset: Toolset, permissions: tuple[str, ...] | None, reason: str | None
+    context: Context,
+    toolset: Toolset,
+    permissions: tuple[str, ...] | None,
+    reason: str | None,
+    folders: Mapping[str, tuple[str, ...]],
 ) -> tuple[RefreshOutcome, ...]:
     """Grant what a toolset requests, enable it, and connect its MCP servers; return the outcomes of the connections.
 
-    ``permissions`` are the digests of those that the user has reviewed; None if they reviewed none.
+    ``permissions`` are the digests of those that the user has reviewed; None if they reviewed none.  ``folders`` are
+    those that the programs of servers may read besides.
     """
     # With the digest that was imported: if a file has changed since, nothing is granted. A server is contacted only
     # with its grant, so this comes first.
@@ -355,6 +360,7 @@ def trust_toolset(
         toolset_id=toolset.id,
         digest=toolset.digest,
         permissions=permissions,
+        folders=dict(folders),
         reason=reason,
     )
     enable_toolset(context, toolset_id=toolset.id, enabled=True)

@@ -43,9 +43,11 @@ from covalt_git.operations.registry import (
     Result,
     ToolsetRequest,
     UploadField,
+    invalid_field,
     operation,
 )
 from covalt_git.operations.results import Failure
+from covalt_git.operations.script_folders import ScriptFolders, chosen_folders, offered_folders
 from covalt_git.operations.sources import RefreshOutcome, trust_toolset
 from covalt_git.operations.toolsets import ToolsetContent, content, planned_permissions
 from covalt_git.operations.trust import PermissionRow
@@ -58,6 +60,9 @@ if TYPE_CHECKING:
 
 MOST_FORM_BYTES = MAX_ARCHIVE + (64 << 10)
 """Maximum size in bytes of a form with a bundle and its signature."""
+
+MOST_SERVERS = 1000
+"""Maximum number of MCP servers that an import names."""
 
 
 class UpdateOptions(Request):
@@ -90,6 +95,12 @@ class ImportOptions(UpdateOptions):
         None,
         max_length=MOST_PERMISSIONS,
         description="With ``trust``: digests of the ``permissions`` of the dry run that the user has reviewed; null: all.",
+    )
+    script_folders: tuple[str, ...] = Field(
+        (),
+        max_length=MOST_SERVERS,
+        description="With ``trust``: the MCP servers whose programs may also read the ``folders`` that"
+        " ``script_folders`` of the dry run has for them.",
     )
     existing: Existing | None = Field(
         None,
@@ -270,6 +281,10 @@ class ToolsetImported(ToolsetContent):
     permissions: tuple[PermissionRow, ...] = Field(
         description="Exactly what an import with ``trust`` trusts on this machine by these grants."
     )
+    script_folders: tuple[ScriptFolders, ...] = Field(
+        description="The MCP servers whose commands name files that the sandbox does not show, with the folders that an"
+        " import with ``trust`` can also grant."
+    )
     trusted: bool = Field(
         default=False, description="Whether the toolset was enabled and got ``grants``."
     )
@@ -300,7 +315,8 @@ def import_toolset(context: Context, request: ImportSent | ImportFetched) -> Too
     of its servers is connected.  A bundle that is ambiguous, has forbidden files or an invalid signature is
     rejected with all problems, and not stored.  If the toolset was imported before, the new version is merged
     with the local changes.  A document that would replace parts of a toolset is refused without ``existing``.
-    With ``trust``, it also gets the reviewed ``grants`` and is enabled.
+    With ``trust``, it also gets the reviewed ``grants`` and is enabled.  ``script_folders`` adds the folders of the
+    scripts of its servers to these grants.
     """
     if isinstance(request, ImportFetched):
         bundle = Bundle.download(request.url)
@@ -397,6 +413,7 @@ def import_bundle(
     accept_signer: bool = False,
     trust: str | None = None,
     permissions: tuple[str, ...] | None = None,
+    script_folders: tuple[str, ...] = (),
     reason: str | None = None,
     existing: Existing | None = None,
     toolset_id: str | None = None,
@@ -406,8 +423,11 @@ def import_bundle(
     A dry run also accepts a bundle that is signed with an unknown key, if the signature is valid.  With
     ``trust``, the reviewed digest, the toolset also gets the requested grants, is enabled and connected; the ``reason``
     that a script states is stored with them.  ``permissions`` are the digests of those that the user has reviewed.
+    ``script_folders`` are the servers whose programs may also read the folders of their scripts.
 
     Raises:
+        InvalidRequestError: with ``script_folders``, without ``trust``, or if no folder is offered for a server;
+            nothing is imported.
         CovaltError: ``trust_refused``, with ``trust``, if the toolset was imported before.
         SandboxNeededError: with ``trust``, if this machine has no sandbox.
         StaleError: with ``trust``, if it is not the digest of the toolset, or the permissions are others by now; then
@@ -426,6 +446,13 @@ def import_bundle(
         existing=existing,
         toolset_id=toolset_id,
     )
+    if script_folders and not dry_run:
+        if trust is None:
+            raise invalid_field("script_folders", "folders are granted only with trust")
+        # Before the import, which a wrong name must not leave half done.
+        preview = install(bundle, accept_signer=accept_signer, dry_run=True, reviewed=None)
+        if preview.update is None:  # an update is refused with ``trust``
+            chosen_folders(offered_folders(context, preview.toolset), script_folders)
     try:
         imported_toolset = install(bundle, accept_signer=accept_signer)
     except UnknownSignerError as error:
@@ -440,7 +467,8 @@ def import_bundle(
     result = _import_result(context, imported_toolset, bundle, dry_run=dry_run)
     if trust is None or dry_run:
         return result
-    sources = trust_toolset(context, imported_toolset.toolset, permissions, reason)
+    folders = chosen_folders(result.script_folders, script_folders)
+    sources = trust_toolset(context, imported_toolset.toolset, permissions, reason, folders)
     return result.model_copy(update={"trusted": True, "sources": sources})
 
 
@@ -555,6 +583,7 @@ def _import_result(
         wants=_wants(toolset),
         grants=_grants_to_add(toolset),
         permissions=planned_permissions(context, toolset, requested_grants),
+        script_folders=offered_folders(context, toolset),
         warnings=tuple(problem for problem in toolset.problems if problem.severity == "warning"),
         taken=tuple(namespace_owners(context, toolset)),
         update=None

@@ -34,7 +34,7 @@ from covalt_git.templating.references import Reference, split
 from covalt_git.toolsets.toolset_copies import ToolsetCopy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from covalt_git.access.grants import Granted
@@ -229,12 +229,17 @@ def _hidden_hint(launched: Definition, visible: Sequence[Path]) -> str:
 
 
 def hidden_argument(words: Sequence[str], visible: Sequence[Path]) -> tuple[Path, Path] | None:
-    """Return the first argument of a command that names a file which the sandbox does not show, and the folder to grant.
+    """Return the first of :func:`hidden_arguments`."""
+    return next(hidden_arguments(words, visible), None)
+
+
+def hidden_arguments(words: Sequence[str], visible: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
+    """Yield the arguments of a command that name files which the sandbox does not show, each with the folder to grant.
 
     ``visible`` are the paths that it shows besides those of the system.
     """
     if programs.find(words[0]) is None:
-        return None  # no folder for its arguments makes it start
+        return  # no folder for its arguments makes it start
     visible = (*visible, *map(Path, FOLDERS))
     for path in map(Path, words[1:]):
         if path.is_absolute() and path.exists() and not any(map(path.is_relative_to, visible)):
@@ -242,8 +247,7 @@ def hidden_argument(words: Sequence[str], visible: Sequence[Path]) -> tuple[Path
             if PACKAGES in path.parts:  # a package loads others from there
                 depth = path.parts.index(PACKAGES) + 1
                 folder = Path(*path.parts[:depth])
-            return path, folder
-    return None
+            yield path, folder
 
 
 def _folder(launched: Definition, text: str) -> Path:

@@ -22,7 +22,7 @@ from covalt_server.pages.toolset_page import back, back_with_next_step
 from covalt_server.request_context import as_admin, ask, context
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from uuid import UUID
 
     from werkzeug.wrappers import Response
@@ -113,6 +113,7 @@ def review(bundle_id: UUID) -> str | Response:
         signer_changed=changed,
         choice=choice,
         problem=problem,
+        lacks_trust="lacks_trust" in request.args,
         refused=request.args.get("refused", ""),
         renames=bundle.signature is None,
     )
@@ -123,6 +124,15 @@ def import_reviewed(bundle_id: UUID) -> Response:
     """Import the reviewed bundle; with the name of a signer, trust the unknown key that signed it."""
     root = as_admin(_WHAT).root
     bundle = staged_bundle(root, bundle_id)
+    servers = tuple(request.form.getlist("folder"))
+    if servers and "trust" not in request.form:
+        names: dict[str, Any] = dict(_choice(request.form))
+        if "existing" in names:
+            names["into"] = names.pop("toolset_id", "")
+        review_page = url_for(
+            "imports.review", bundle_id=bundle_id, _external=False, lacks_trust="1", **names
+        )
+        return redirect(review_page, 303)
     try:
         if "signer" in request.form:
             key = toolset_imports.import_bundle(context(), bundle, dry_run=True).unknown_key
@@ -134,7 +144,8 @@ def import_reviewed(bundle_id: UUID) -> Response:
             force="force" in request.form,
             accept_signer="accept_signer" in request.form,
             trust=request.form.get("trust"),
-            permissions=tuple(request.form.getlist("permission")),
+            permissions=_permissions(servers),
+            script_folders=servers,
             **_choice(request.form),
         )
     except CovaltError as error:
@@ -155,6 +166,15 @@ def drop(bundle_id: UUID) -> Response:
     """Delete a staged bundle without importing it."""
     drop_bundle(as_admin(_WHAT).root, bundle_id)
     return layout.back("toolsets.toolset_list", "Nothing was imported.")
+
+
+def _permissions(servers: Collection[str]) -> tuple[str, ...]:
+    """Return the permissions that a review showed for a choice of the servers that get the folders of their scripts."""
+    form = request.form
+    permissions = form.getlist("permission")
+    for server in form.getlist("offered"):
+        permissions += form.getlist(f"{'with' if server in servers else 'without'}:{server}")
+    return tuple(permissions)
 
 
 def _choice(values: Mapping[str, str]) -> _Choice:
