@@ -36,6 +36,7 @@ from covalt_git.hosts import origin_of
 from covalt_git.models.sources.tool_lock import PROGRAM
 from covalt_git.operations import source_documents as documents
 from covalt_git.operations import sources
+from covalt_git.operations.left_over_locks import remove_left_over_lock
 from covalt_git.sources.adding import fields_of, is_url
 from covalt_git.sources.refresh import TaskOnlyError
 
@@ -146,11 +147,25 @@ def show_source(name: str, *, every: bool) -> None:
 
 @command.command("remove")
 @source_argument
-def remove_source(name: str) -> None:
+@click.option(
+    "--lock",
+    "lock_only",
+    is_flag=True,
+    help="SOURCE is the namespace of a lock that no toolset declares any more: remove the lock.",
+)
+def remove_source(name: str, *, lock_only: bool) -> None:
     """Remove a source from toolset.yaml, with its lock, its documents and its acceptances.
+
+    With --lock, it removes only a lock that is left over, and the acceptances of its definitions.  If a server of that
+    name comes back, you list and accept its tools again.
 
     Example: covalt-git source remove shop/store
     """
+    if lock_only:
+        lock = ask_to_print(remove_left_over_lock, namespace=name)
+        lost = f", with the accepted {', '.join(lock.accepted)}" if lock.accepted else ""
+        output.say(f"removed the lock of {name}{lost}")
+        return
     source = single_source(name)
     removed = ask_to_print(
         documents.remove_source, toolset_id=source.toolset_id, namespace=source.namespace

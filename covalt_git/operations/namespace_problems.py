@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from covalt_git.errors import Problem, UnknownNameError, listed
 from covalt_git.manifests.override_keys import declared_with_aliases
 from covalt_git.names import id_key
 from covalt_git.operations.registry import Result
+from covalt_git.sources.left_over import accepted_names
 from covalt_git.toolsets.project_files import left_over_locks, namespace_conflicts
 
 if TYPE_CHECKING:
@@ -41,6 +44,17 @@ class NamespaceClaim(Result):
     problem: Problem
 
 
+class LeftOverLockRow(Result):
+    """A lock that names a toolset, of a namespace that no toolset declares; ``remove_left_over_lock`` removes it."""
+
+    namespace: str
+    path: str
+    listed: int = Field(description="Number of the definitions in it.")
+    accepted: tuple[str, ...] = Field(
+        description="The accepted definitions, whose acceptance ends with the lock."
+    )
+
+
 def problems_across(context: Context) -> dict[str, list[Problem]]:
     """Return the problems that ``validate`` finds between toolsets, by the toolset whose file they are in, or which it names.
 
@@ -51,9 +65,26 @@ def problems_across(context: Context) -> dict[str, list[Problem]]:
         problems.setdefault(_toolset_of(conflict), []).append(conflict.problem)
     if context.is_admin:
         namespaces = context.toolset_index().namespaces()
-        for toolset_id, problem in left_over_locks(context.root, namespaces):
-            problems.setdefault(toolset_id, []).append(problem)
+        for left_over in left_over_locks(context.root, namespaces):
+            problems.setdefault(left_over.lock.toolset_id, []).append(left_over.problem)
     return problems
+
+
+def locks_left_over(context: Context, toolset: Toolset) -> tuple[LeftOverLockRow, ...]:
+    """Return the locks that name a toolset and that no toolset declares; as :func:`problems_across` for an admin only."""
+    if not context.is_admin:
+        return ()
+    namespaces = context.toolset_index().namespaces()
+    return tuple(
+        LeftOverLockRow(
+            namespace=lock.namespace,
+            path=problem.path,
+            listed=len(lock.entries),
+            accepted=accepted_names(toolset.state, lock.namespace),
+        )
+        for lock, problem in left_over_locks(context.root, namespaces)
+        if lock.toolset_id == toolset.id
+    )
 
 
 def add_counts(row: JsonObject, across: Iterable[Problem]) -> None:

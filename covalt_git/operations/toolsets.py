@@ -25,8 +25,10 @@ from covalt_git.models.sources.package_command import abilities
 from covalt_git.models.toolset_state import Grant, ProcessGrant, ServerGrant, grant_key
 from covalt_git.operations.context import Context
 from covalt_git.operations.namespace_problems import (
+    LeftOverLockRow,
     NamespaceClaim,
     add_counts,
+    locks_left_over,
     namespace_claims,
     problems_across,
 )
@@ -192,6 +194,9 @@ class ToolsetDetail(ToolsetFacts, ToolsetContent):
     namespace_claims: tuple[NamespaceClaim, ...] = Field(
         description="Its namespaces that other toolsets declare too, with the problem of each of these."
     )
+    left_over_locks: tuple[LeftOverLockRow, ...] = Field(
+        (), description="The locks that name it, and that no toolset declares any more."
+    )
 
 
 class ToolsetCreated(Result):
@@ -298,6 +303,7 @@ def get_toolset(context: Context, request: ToolsetRequest) -> ToolsetDetail:
         else (),
         problems=(*toolset.problems, *across) if everything else (),
         namespace_claims=namespace_claims(context, toolset.id) if everything else (),
+        left_over_locks=locks_left_over(context, toolset) if everything else (),
     )
 
 

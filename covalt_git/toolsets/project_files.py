@@ -260,6 +260,7 @@ def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pro
         id_key(named): toolset.id for toolset in toolsets for _, _, named in toolset.namespaces
     }
     checked = {path for toolset in toolsets for path in toolset.locks}
+    unread = {toolset.id for toolset in toolsets if toolset.tool_ids is None}
     problems: list[Problem] = []
     folder = root / "toolsets" / LOCK_FOLDER
     for file in _generated(folder):
@@ -271,31 +272,48 @@ def _lock_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Pro
         problems += check_lock(lock, None)
         if lock.value is None or lock.value.namespace != file.stem:
             continue
-        if owned.get(id_key(lock.value.namespace)) != lock.value.toolset_id:
-            problems.append(_undeclared(lock, lock.value.toolset_id))
+        owner = owned.get(id_key(lock.value.namespace))
+        # What a toolset with an unreadable manifest declares is not known.
+        if owner != lock.value.toolset_id and lock.value.toolset_id not in unread:
+            problems.append(_undeclared(lock, lock.value, owner))
     return problems
 
 
-def _undeclared(lock: Reading[ToolLock], toolset_id: str) -> Problem:
-    message = f"the toolset {toolset_id!r} declares no such server or source"
-    hint = f"remove it: rm {lock.path}"
-    return lock.warning(codes.ORPHAN_STATE, ("namespace",), message, hint=hint)
+def _undeclared(lock: Reading[ToolLock], value: ToolLock, owner: str | None = None) -> Problem:
+    message = f"the toolset {value.toolset_id!r} declares no such server or source"
+    # The command removes no lock of a namespace that a toolset declares, also of another one than the lock names.
+    command = f"rm {lock.path}" if owner else f"covalt-git source remove --lock {value.namespace}"
+    return lock.warning(codes.ORPHAN_STATE, ("namespace",), message, hint=f"remove it: {command}")
+
+
+class LeftOverLock(NamedTuple):
+    """The lock of a namespace that no toolset declares, and its problem."""
+
+    lock: ToolLock
+    problem: Problem
 
 
 def left_over_locks(
     root: Path, toolsets: Iterable[tuple[str, Iterable[Namespace]]]
-) -> Iterator[tuple[str, Problem]]:
-    """Yield the locks of namespaces that no toolset has, each with the toolset that it names.
+) -> Iterator[LeftOverLock]:
+    """Yield the locks of namespaces that no toolset has.
 
     Other locks are not read: they can have thousands of tools.  ``toolsets`` are as for :func:`namespace_conflicts`.
     """
-    declared = {id_key(named) for _, names in toolsets for _, _, named in names}
+    every = list(toolsets)
+    ids = {toolset_id for toolset_id, _ in every}
+    declared = {id_key(named) for _, names in every for _, _, named in names}
     for file in _generated(root / "toolsets" / LOCK_FOLDER):
         if id_key(file.stem) in declared or file.name == MANIFEST:
             continue
-        lock = read_lock(file, shown_path(file, root))
-        if lock.value is not None and lock.value.namespace == file.stem:
-            yield lock.value.toolset_id, _undeclared(lock, lock.value.toolset_id)
+        reading = read_lock(file, shown_path(file, root))
+        lock = reading.value
+        if lock is None or lock.namespace != file.stem:
+            continue
+        # As in _lock_problems.
+        if lock.toolset_id in ids and read_toolset(root, lock.toolset_id).manifest is None:
+            continue
+        yield LeftOverLock(lock, _undeclared(reading, lock))
 
 
 def _stray_problems(root: Path, toolsets: tuple[CheckedToolset, ...]) -> list[Problem]:

@@ -75,6 +75,9 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     for kind, name, hosts in (("network", None, ["api.example"]), ("process", "given", [])):
         api.post("add_grant", toolset_id="demo", kind=kind, name=name, hosts=hosts)
     api.post("refresh_source", toolset_id="demo", namespace="given")
+    (root / "toolsets/locks/left.yaml").write_text(
+        "version: 1\nkind: mcp\nnamespace: left\ntoolset_id: gone\n"
+    )
     pets = {"name": "pets.json", "files": {"pets.json": json.dumps(PETS)}}
     api.post("add_source", toolset_id="demo", namespace="pets", document=pets)
     api.post("create_chat", chat_id="c1", title="First")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, make_response, request
 
 from covalt_git.errors import CovaltError
-from covalt_git.operations import observations, sources
+from covalt_git.operations import left_over_locks, observations, sources
+from covalt_git.text import display
 from covalt_server.pages.toolset_page import MOST_RENAMED, back, toolset_page
 from covalt_server.request_context import ask
 
@@ -75,6 +76,23 @@ def accept(toolset_id: str) -> Response:
     except CovaltError as error:
         return make_response(toolset_page(toolset_id, error), error.http_status)
     return back(toolset_id, f"source-{namespace}", "Accepted." + _renamed(outcome.renamed))
+
+
+@pages.post("/toolsets/<toolset_id>/locks/remove")
+def remove_lock(toolset_id: str) -> Response:
+    """Remove a lock that no toolset declares; an error is shown above the problems."""
+    namespace = request.form.get("lock", "")
+    try:
+        removed = ask(left_over_locks.remove_left_over_lock, namespace=namespace)
+    except CovaltError as error:
+        return make_response(toolset_page(toolset_id, error), error.http_status)
+    message = f"Removed the lock of {display.shorten(namespace)}."
+    if removed.accepted:
+        count = len(removed.accepted)
+        message += (
+            f" {count} {'definition is' if count == 1 else 'definitions are'} no longer accepted."
+        )
+    return back(toolset_id, "", message)
 
 
 def _renamed(tools: Sequence[sources.RenamedTool]) -> str:

@@ -126,5 +126,5 @@ def test_a_lock_that_is_left_over_is_shown_on_home_and_on_the_page_of_its_toolse
     home = visitor.open("/")
     page = visitor.open(home.link("1 warning"))
 
-    assert "remove it: rm toolsets/locks/notes.yaml" in page.text
+    assert "remove it: covalt-git source remove --lock notes" in page.text
     assert "things need you" not in home.text
