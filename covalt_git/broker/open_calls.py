@@ -55,13 +55,16 @@ _ADD = """
 if redis.call('HGET', KEYS[1], 'unsettled') then
   redis.call('DEL', KEYS[1], KEYS[4])
 end
-if redis.call('EXISTS', KEYS[1]) == 1 then return 0 end
+if redis.call('HEXISTS', KEYS[1], 'call') == 1 then return 0 end
 redis.call('HSET', KEYS[1], 'call', ARGV[1], 'state', 'queued', 'since', ARGV[3])
 redis.call('SADD', KEYS[2], ARGV[2])
 redis.call('SET', KEYS[3], ARGV[2])
 return 1
 """
-"""Enter a call that is new, or had no result when it was requested the last time."""
+"""Enter a call that is new, or had no result when it was requested the last time.
+
+If Redis loses its data as a call is cancelled, it has the cancellation and not the call.  Then the cancellation stays.
+"""
 
 _TAKE = """
 local function has_worker(name)

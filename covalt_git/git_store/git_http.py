@@ -19,6 +19,7 @@ import os
 import re
 import select
 import ssl
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -99,14 +100,19 @@ class _Connections:
 
     place: ServerPlace
     idle: list[tuple[float, http.client.HTTPConnection]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> http.client.HTTPConnection:
-        while self.idle:
-            used, connection = self.idle.pop()
+        while (last := self._pop()) is not None:
+            used, connection = last
             if time.monotonic() - used < _IDLE_S and not _is_closed(connection):
                 return connection
             connection.close()
         return self._new()
+
+    def _pop(self) -> tuple[float, http.client.HTTPConnection] | None:
+        with self._lock:
+            return self.idle.pop() if self.idle else None
 
     def _new(self) -> http.client.HTTPConnection:
         host = self.place.host
@@ -116,9 +122,11 @@ class _Connections:
         return http.client.HTTPSConnection(host, timeout=_SILENT_S, context=context)
 
     def give_back(self, connection: http.client.HTTPConnection) -> None:
-        self.idle.append((time.monotonic(), connection))
-        while len(self.idle) > _MOST_IDLE:
-            self.idle.pop(0)[1].close()
+        with self._lock:
+            self.idle.append((time.monotonic(), connection))
+            surplus, self.idle = self.idle[:-_MOST_IDLE], self.idle[-_MOST_IDLE:]
+        for _, oldest in surplus:
+            oldest.close()
 
 
 _CONNECTIONS: dict[ServerPlace, _Connections] = {}

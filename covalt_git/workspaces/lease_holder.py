@@ -270,6 +270,7 @@ class LeaseHolder:
 
     def _push(self, store: GitStore, moves: Mapping[str, Move], until: float = 0.0) -> None:
         """Push, until it is known whether the server has accepted; also without an answer ``until`` a time."""
+        pause = _FIRST_POLL_S
         for number in itertools.count(1):
             is_last = number >= _PUSHES and time.monotonic() >= until
             try:
@@ -283,7 +284,8 @@ class LeaseHolder:
                     if is_last:
                         raise error from None
                     # Not time.sleep(): at the end of renewed(), the writer waits for the thread that renews the lease.
-                    self._ended.wait(min(_FIRST_POLL_S * 2**number, _LAST_POLL_S))
+                    pause = min(pause * 2, _LAST_POLL_S)
+                    self._ended.wait(pause)
                     continue
                 # An answer can be lost after the server has accepted.  The lease has a random id, so no other push made
                 # this one.

@@ -231,6 +231,25 @@ def test_a_call_whose_approval_was_refused_is_made_when_it_is_requested_again(
     assert (described.state, described.end) == ("queued", None)
 
 
+def test_a_call_that_redis_loses_as_it_is_cancelled_is_entered_again(
+    calls: OpenCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = queued()
+    calls.add(call)
+    find = calls.find
+
+    def find_and_lose(call_id: str) -> module.Described | None:
+        described = find(call_id)
+        calls.broker.client.flushdb()
+        return described
+
+    monkeypatch.setattr(calls, "find", find_and_lose)
+    assert calls.request_cancel(call.call_id, "why")
+    assert calls.find_key(call.key) is None
+    assert calls.add(call)
+    assert calls.why_cancelled(call.key) == "why"
+
+
 def test_a_follower_reads_all_events_in_their_order_whenever_it_comes(calls: OpenCalls) -> None:
     call = queued()
     calls.add(call)

@@ -2,12 +2,15 @@
 
 import random
 import subprocess
+import time
 from collections.abc import Iterator
-from http.client import RemoteDisconnected
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.client import HTTPConnection, RemoteDisconnected
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any, NamedTuple
+from threading import Barrier, BrokenBarrierError, Thread
+from typing import Any, NamedTuple, SupportsIndex
 
 import pytest
 
@@ -199,6 +202,24 @@ def test_a_connection_that_the_server_closed_is_not_used_again(
         connection.sock.shutdown(0)  # reads end, as after the server has closed it
     repository.push(store, {"refs/covalt/a": Move(None, store.write_blob(b"a"))})
     assert server.commands == []
+
+
+def test_threads_that_take_the_last_idle_connection_at_once_get_one_each() -> None:
+    both = Barrier(2)
+
+    class Connections(list[tuple[float, HTTPConnection]]):
+        def pop(self, index: SupportsIndex = -1) -> tuple[float, HTTPConnection]:
+            with suppress(
+                BrokenBarrierError
+            ):  # the other thread does not come here, which is right
+                both.wait(0.2)
+            return super().pop(index)
+
+    idle = Connections([(time.monotonic(), HTTPConnection("127.0.0.1", 1))])
+    connections = git_http._Connections(git_http.ServerPlace("http", "127.0.0.1:1"), idle)
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.submit(connections.take), threads.submit(connections.take)
+    assert first.result() is not second.result()
 
 
 def test_a_connection_that_ends_within_a_request_is_replaced_for_reads_only() -> None:
