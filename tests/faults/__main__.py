@@ -85,7 +85,9 @@ def plant(faults: list[Fault]) -> int:
         known = _collected(copy)
         for fault in faults:
             last = (before.get(fault.id) or "").partition("[")[0]
-            ids = [one for one in (last, *fault.tests, *recorded.get(fault.id, ())) if one in known]
+            named = (last, *fault.tests, *recorded.get(fault.id, ()))
+            # Those that were collected are named without the parameters of a row.
+            ids = [test for test in named if test.partition("[")[0] in known]
             if not ids:
                 print(f"no test is recorded for {fault.id}: python -m tests.faults record PATH")
             began = time.monotonic()

@@ -125,14 +125,14 @@ class Parts(NamedTuple):
         return f"{signed}.{encoded(signature(self.key, signed.encode()))}"
 
 
-def parts(algorithm: str = "ES256", **changes: Any) -> Parts:
-    header = {"alg": algorithm, "typ": "at+jwt", "kid": algorithm}
-    return Parts(json.dumps(header), json.dumps(claims(**changes)), algorithm)
+def parts(name: str = "ES256", **changes: Any) -> Parts:
+    header = {"alg": name.partition(" ")[0], "typ": "at+jwt", "kid": name}
+    return Parts(json.dumps(header), json.dumps(claims(**changes)), name)
 
 
-def token(algorithm: str = "ES256", **changes: Any) -> str:
-    """Return a valid token with changed claims."""
-    return parts(algorithm, **changes).text
+def token(name: str = "ES256", **changes: Any) -> str:
+    """Return a valid token with changed claims, signed with the key of a name."""
+    return parts(name, **changes).text
 
 
 def public_pem(name: str) -> bytes:
