@@ -26,7 +26,7 @@ _LIST_AGE_S = 2.0
 if TYPE_CHECKING:
     import sqlite3
 
-    from covalt_git.models.calls import ToolCall
+    from covalt_git.models.calls import PendingCall, ToolCall
     from covalt_git.models.chats import WorkspaceManifest
     from covalt_git.workspaces.chat import ChatStore
     from covalt_git.workspaces.registry import Chats
@@ -87,8 +87,13 @@ def sync_chat(
 
     ``on_progress`` is called with the number of commits that were written, and of all new ones.
     """
-    # Read before the commits, and stored as they were then: if a ref moves meanwhile, the next sync sees it.
-    refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/"), **_running_call(chat)}
+    # Read before the commits, and stored as they were then: if a ref moves meanwhile, the next sync sees it.  The running
+    # call first: one that ends after the refs were read would be in neither, as if it had never been made
+    # (test_a_call_that_ends_while_the_chat_is_read_is_in_the_index).
+    running = running_call.read(chat.store.path)
+    refs = {"HEAD": chat.store.head(), **chat.store.refs("refs/")}
+    if running is not None:
+        refs[running_call.NAME] = running.id  # so that its change counts as one of a ref
     row = connection.execute("SELECT refs FROM chats WHERE id = ?", (chat.id,)).fetchone()
     old_refs = _indexed_refs(row)
     if old_refs == refs:
@@ -103,13 +108,7 @@ def sync_chat(
             _write_manifest(connection, chat, manifest)
             on_progress(number, len(new))
         _write_leaf(connection, chat)
-        _write_open_calls(connection, chat)
-
-
-def _running_call(chat: ChatStore) -> dict[str, str]:
-    """Return the running call in the form of a ref, so that its change counts as one."""
-    call = running_call.read(chat.store.path)
-    return {} if call is None else {running_call.NAME: call.id}
+        _write_open_calls(connection, chat, refs, running)
 
 
 def _indexed_refs(row: sqlite3.Row | None) -> dict[str, str]:
@@ -289,20 +288,25 @@ def _write_call(connection: sqlite3.Connection, call: ToolCall) -> None:
     put_call(connection, row)
 
 
-def _write_open_calls(connection: sqlite3.Connection, chat: ChatStore) -> None:
+def _write_open_calls(
+    connection: sqlite3.Connection,
+    chat: ChatStore,
+    refs: dict[str, str],
+    running: PendingCall | None,
+) -> None:
     """Replace the rows of pending and running calls, and of all approvals."""
     connection.execute(
         "DELETE FROM tool_calls WHERE chat_id = ? AND status IN ('pending', 'running')", (chat.id,)
     )
     connection.execute("DELETE FROM approvals WHERE chat_id = ?", (chat.id,))
     finished = "SELECT 1 FROM tool_calls WHERE chat_id = ? AND id = ?"
-    for call in chat.calls():
+    for call in chat.calls_at(refs, running):
         if connection.execute(finished, (chat.id, call.id)).fetchone():
             # Between the commit and the deletion of the ref, in which a process can also have died, the call
             # would appear twice.
             continue
         _write_call(connection, call.tool_call)
-    for approval in chat.approvals():
+    for approval in chat.approvals_at(refs):
         row = approval.model_dump(exclude=_NOT_INDEXED) | {
             "args": as_text(approval.args),
             "reasons": as_text(list(approval.reasons)),

@@ -38,7 +38,7 @@ from covalt_git.workspaces.storage import storage_of
 from covalt_git.workspaces.trees import FolderState
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Mapping
     from pathlib import Path
 
     from covalt_git.credentials.ssh_signatures import SigningKey
@@ -315,8 +315,16 @@ class ChatStore:
         Raises:
             BrokenStoreError: if they are those of another chat.
         """
-        calls = {call.id: call for call in self._stored_below(CALLS, PendingCall)}
-        if (running := running_call.read(self.store.path)) is not None:
+        return self.calls_at(self.store.refs(CALLS), running_call.read(self.store.path))
+
+    def calls_at(self, refs: Mapping[str, str], running: PendingCall | None) -> list[PendingCall]:
+        """Return the calls as :meth:`calls`, at the moment at which the refs and the running call were read.
+
+        Raises:
+            BrokenStoreError: as :meth:`calls`.
+        """
+        calls = {call.id: call for call in self._stored_in(refs, CALLS, PendingCall)}
+        if running is not None:
             calls[running.id] = running  # it may have been pending before
         return [calls[call_id] for call_id in sorted(calls)]
 
@@ -330,15 +338,31 @@ class ChatStore:
         Raises:
             BrokenStoreError: as :meth:`calls`.
         """
-        return self._stored_below(APPROVALS, Approval)
+        return self.approvals_at(self.store.refs(APPROVALS))
+
+    def approvals_at(self, refs: Mapping[str, str]) -> list[Approval]:
+        """Return the approvals as :meth:`approvals`, at the moment at which the refs were read.
+
+        Raises:
+            BrokenStoreError: as :meth:`calls`.
+        """
+        return self._stored_in(refs, APPROVALS, Approval)
 
     def approval(self, execution_id: str) -> Approval | None:
         approval = stored_at(self.store, APPROVALS + execution_id, Approval)
         return None if approval is None else self._checked(approval)
 
-    def _stored_below(self, prefix: str, kind: type[Stored]) -> list[Stored]:
-        values = [stored_at(self.store, ref, kind) for ref in self.store.ref_names(prefix)]
-        return [self._checked(value) for value in values if value is not None]
+    def _stored_in(self, refs: Mapping[str, str], prefix: str, kind: type[Stored]) -> list[Stored]:
+        values = list[Stored]()
+        for ref in sorted(refs):
+            if ref.startswith(prefix):
+                try:
+                    value: Stored | None = read_stored(self.store, refs[ref], kind)
+                except BrokenStoreError:  # a writer has moved the ref, and gc deleted the blob
+                    value = stored_at(self.store, ref, kind)
+                if value is not None:
+                    values.append(self._checked(value))
+        return values
 
     def _checked(self, stored: Stored) -> Stored:
         """Return a pending call or an approval of this chat; a copied folder has those of another one."""

@@ -29,13 +29,40 @@ from tests.index.rows import (
     searched_files,
     synced,
 )
-from tests.workspaces.stores import FUTURE, add_message
+from tests.workspaces.stores import FUTURE, add_message, call_record, pending_call
 
 
 def contents(root: Path) -> dict[Path, bytes]:
     """Return every file of a project but the index."""
     files = [path for path in root.rglob("*") if path.is_file()]
     return {path: path.read_bytes() for path in files if not path.name.startswith("index.db")}
+
+
+def test_a_call_that_ends_while_the_chat_is_read_is_in_the_index(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        chats_of(root).new("c9") as chat,
+        writing(chat) as writer,
+        open_index(root) as index,
+        chats_of(root).open("c9") as read,
+    ):
+        base = writer.commit_changes()
+        call = pending_call(chat, base=base, status="running")
+        writer.put_call(call)
+        refs_of = read.store.refs
+
+        def refs(prefix: str) -> dict[str, str]:
+            refs_before = refs_of(prefix)
+            if chat.call(call.id) is not None:
+                writer.finish_call(call, call_record())
+            return refs_before
+
+        monkeypatch.setattr(read.store, "refs", refs)
+        index.sync_chat(read)
+        assert [(row.id, row.status) for row in index.calls("c9")] == [(call.id, "running")]
+        index.sync_chat(read)
+        assert [(row.id, row.status) for row in index.calls("c9")] == [(call.id, "success")]
 
 
 def test_a_deleted_or_rebuilt_index_has_the_same_rows_and_no_other_file_changes(root: Path) -> None:
