@@ -315,7 +315,9 @@ class ChatStore:
         Raises:
             BrokenStoreError: if they are those of another chat.
         """
-        return self.calls_at(self.store.refs(CALLS), running_call.read(self.store.path))
+        # First, because a call whose code requires approval is stored as pending before its note is erased.
+        running = running_call.read(self.store.path)
+        return self.calls_at(self.store.refs(CALLS), running)
 
     def calls_at(self, refs: Mapping[str, str], running: PendingCall | None) -> list[PendingCall]:
         """Return the calls as :meth:`calls`, at the moment at which the refs and the running call were read.
