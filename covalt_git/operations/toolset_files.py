@@ -15,13 +15,11 @@ from pydantic import Field
 
 from covalt_git.authority import FactChange, compare, read_files
 from covalt_git.authority.policy_problems import policy_problems
-from covalt_git.catalog import toolset_cache
 from covalt_git.errors import Problem, in_order
 from covalt_git.git_store.objects import EXECUTABLE, FILE
 from covalt_git.git_store.patches import file_patch
 from covalt_git.manifests.fixes import fix_text
-from covalt_git.manifests.toolset_files import MANIFEST, FileKind, toolset_ids
-from covalt_git.names import REGISTRY_NAMESPACE
+from covalt_git.manifests.toolset_files import MANIFEST, FileKind
 from covalt_git.operations.bundles import find_visible_toolset
 from covalt_git.operations.context import Context, ForbiddenError
 from covalt_git.operations.namespace_problems import problems_across
@@ -30,7 +28,7 @@ from covalt_git.render.plan import plan
 from covalt_git.system import atomic_write
 from covalt_git.toolsets import file_changes
 from covalt_git.toolsets.permissions import end_left_over, left_over
-from covalt_git.toolsets.project_files import CheckedToolset
+from covalt_git.toolsets.project_files import CheckedToolset, namespace_conflicts
 from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
@@ -284,11 +282,14 @@ def _change(
         file_changes.check_local_change(toolset, local_change=request.local_change)
     root, path, name = context.root, current.file.path, _name(toolset, current.file.path)
     content = new_text.encode()
-    compared = _compared(root, toolset, path, current.text.encode(), content)
+    compared = _compared(context, toolset, path, current.text.encode(), content)
     old_problems, problems = compared.old_problems, compared.problems
     comparison = compare(compared.old, compared.new)
     mode = EXECUTABLE if current.file.executable else FILE
     old_keys = {key_of(problem) for problem in old_problems}
+    # As the toolset's page lists them: the copy of one toolset has further ones, such as states of the others.
+    listed = (*toolset.problems, *problems_across(context).get(toolset.id, ()))
+    listed_keys = {key_of(problem) for problem in listed}
     folder = f"toolsets/{toolset.id}/"
     changed = new_text != current.text
     undo = file_changes.restoring_command(root, toolset.id, path, current.text.encode())
@@ -317,11 +318,14 @@ def _change(
         problems=tuple(
             problem
             for problem in problems
-            if problem.path.startswith(folder) or key_of(problem) not in old_keys
+            if problem.path.startswith(folder)
+            or key_of(problem) in listed_keys
+            or key_of(problem) not in old_keys
         ),
-        # Only of the problems that the toolset's page has listed before.
+        # Also in files of other toolsets, whose pages list them.
         solved=solved(
-            (problem for problem in toolset.problems if key_of(problem) in old_keys), problems
+            (problem for problem in (*listed, *compared.old_across) if key_of(problem) in old_keys),
+            problems,
         ),
         compared_with="commit" if compared.is_of_commit else "files",
         grown=comparison.grown,
@@ -340,22 +344,29 @@ def _left_over(new: ProjectSnapshot, old: Toolset) -> tuple[str, ...]:
 
 
 class _Compared(NamedTuple):
-    """A project before and after a change; ``is_of_commit`` is whether the permissions before are the last commit's."""
+    """A project before and after a change.
+
+    Attributes:
+        old_across: the problems before the change that only a comparison with the other toolsets shows.
+        is_of_commit: whether the permissions before are those of the last commit.
+    """
 
     old: ProjectSnapshot
     new: ProjectSnapshot
     old_problems: tuple[Problem, ...]
     problems: tuple[Problem, ...]
+    old_across: tuple[Problem, ...]
     is_of_commit: bool
 
 
 def _compared(
-    root: Path, toolset: Toolset, path: str, old_content: bytes, content: bytes
+    context: Context, toolset: Toolset, path: str, old_content: bytes, content: bytes
 ) -> _Compared:
-    name = _name(toolset, path)
+    root, name = context.root, _name(toolset, path)
     with file_changes.copied_toolset(root, toolset.id) as copy:
         atomic_write.replace(copy / name, old_content)
         old = read_files(copy)
+        old_across = _across(context, copy, old, toolset.id)
         old_problems = problems_in(copy, old)
         authority, is_of_commit = old, False
         # What a toolset with errors permits is not known, so a fix would seem to permit all that the toolset does.
@@ -364,24 +375,49 @@ def _compared(
                 authority = read_files(copy) if is_of_commit else old
         atomic_write.replace(copy / name, content)
         new = read_files(copy)
+        across = _across(context, copy, new, toolset.id)
         problems = problems_in(copy, new)
-        # Only other namespaces can be in conflict with those of other toolsets, whose reading takes long.
-        if _namespaces(old, toolset.id) != _namespaces(new, toolset.id):
-            ids = toolset_ids(root / "toolsets")
-            others = [
-                toolset_cache.toolset(root, other, ids)
-                for other in ids
-                if other not in {toolset.id, REGISTRY_NAMESPACE}
-            ]
-            foreign = {key_of(problem) for other in others for problem in other.problems}
-            every = problems_in(copy, read_files(copy, others))
-            problems = tuple(problem for problem in every if key_of(problem) not in foreign)
-    return _Compared(authority, new, old_problems, problems, is_of_commit)
+    return _Compared(
+        authority,
+        new,
+        _distinct(old_problems, old_across),
+        _distinct(problems, across),
+        old_across,
+        is_of_commit,
+    )
 
 
-def _namespaces(snapshot: ProjectSnapshot, toolset_id: str) -> set[str]:
-    toolsets = (toolset for toolset in snapshot.toolsets if toolset.id == toolset_id)
-    return {name for toolset in toolsets for _, _, name in CheckedToolset.of(toolset).namespaces}
+def _across(
+    context: Context, copy: Path, snapshot: ProjectSnapshot, toolset_id: str
+) -> tuple[Problem, ...]:
+    """Return the namespaces that the toolset of a copy and another toolset declare, in the file of either."""
+    declared = [
+        (
+            other,
+            CheckedToolset.of(toolset).namespaces
+            if other == toolset_id and (toolset := _of(snapshot, toolset_id))
+            else names,
+        )
+        for other, names in context.toolset_index().namespaces()
+    ]
+    own = f"toolsets/{toolset_id}/"
+    # The copy has the lines of its toolset, and the project those of the others.
+    return tuple(
+        conflict.problem
+        for folder in (copy, context.root)
+        for conflict in namespace_conflicts(folder, declared)
+        if conflict.problem.path.startswith(own) == (folder == copy)
+        and (folder == copy or conflict.owner == toolset_id)
+    )
+
+
+def _of(snapshot: ProjectSnapshot, toolset_id: str) -> Toolset | None:
+    return next((toolset for toolset in snapshot.toolsets if toolset.id == toolset_id), None)
+
+
+def _distinct(problems: Iterable[Problem], across: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return problems with those across toolsets, each of which the copy of one toolset can have too."""
+    return tuple({key_of(problem): problem for problem in (*across, *problems)}.values())
 
 
 def problems_in(root: Path, snapshot: ProjectSnapshot) -> tuple[Problem, ...]:

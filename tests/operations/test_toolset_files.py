@@ -102,6 +102,32 @@ def test_a_namespace_that_another_toolset_has_is_a_problem_before_it_is_saved(
     assert f"{MANIFEST} CG401" in places
 
 
+def test_a_review_counts_the_clashes_that_it_solves_also_in_files_of_other_toolsets(
+    operate: Operations,
+) -> None:
+    server = "mcp_servers: [{id: ID, command: python, args: [x.py]}]\n"
+    for name in ("app-builder", "data-lab"):
+        with (operate.root / f"toolsets/{name}/toolset.yaml").open("a") as file:
+            file.write(server.replace("ID", "shared"))
+
+    for name in ("app-builder", "data-lab"):
+        shown = operate("get_toolset_file", toolset_id=name, path="toolset.yaml")
+        request = {"toolset_id": name, "path": "toolset.yaml", "base": shown["base"]}
+        renamed = shown["text"].replace("id: shared", "id: other")
+        answer = operate("update_toolset_file", **request, content=renamed, dry_run=True)
+        assert (answer["solved"], codes(answer)) == (1, ["CG304"])
+
+        text = f"{shown['text']}# a note\n"
+        answer = operate("update_toolset_file", **request, content=text, dry_run=True)
+        # `validate` and the pages list a clash in the later one of the two files.
+        clash = [] if name == "app-builder" else ["CG401"]
+        assert (answer["solved"], codes(answer)) == (0, [*clash, "CG304"])
+
+
+def codes(answer: Any) -> list[str]:
+    return [problem["code"] for problem in answer["problems"]]
+
+
 def test_a_fix_changes_what_validate_fixes_and_compares_with_the_last_commit(
     operate: Operations,
 ) -> None:

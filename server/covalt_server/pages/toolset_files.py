@@ -288,7 +288,7 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
 
 
 def saved_words(word: str, change: HandWrittenChange) -> str:
-    """Return the message after a change: the number of problems that are left, and how to undo it."""
+    """Return the message after a change: how many problems it solved and how many are left, and how to undo it."""
     errors = sum(problem.severity == "error" for problem in change.problems)
     left = [
         f"{count} {kind}{'' if count == 1 else 's'}"
@@ -296,7 +296,10 @@ def saved_words(word: str, change: HandWrittenChange) -> str:
         if count
     ]
     verb = "is" if len(change.problems) == 1 else "are"
-    problems = f" {' and '.join(left)} {verb} left." if left else " No problem is left."
+    solved = ""
+    if change.solved:
+        solved = f" {change.solved} {'problem is' if change.solved == 1 else 'problems are'} solved."
+    problems = f"{solved} {' and '.join(left)} {verb} left." if left else f"{solved} No problem is left."
     undo = f" To undo it: {change.undo}" if change.undo else " To undo it, edit the file again."
     return f"{word}{problems}{undo}"
 
