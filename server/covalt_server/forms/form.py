@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 JSON_BOX = "_json"
 """The text box with the complete value as JSON, on the JSON side of the form."""
 
-_BUTTONS = frozenset({"_add", "_remove", "_example", "_use", "_compare"})
+_BUTTONS = frozenset({"_add", "_remove", "_example", "_use", "_compare", "_chat"})
 """A form sent with one of these buttons does not call the tool."""
 
 Wants = Literal["run", "redraw", "check"]

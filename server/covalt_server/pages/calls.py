@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 pages = Blueprint("calls", __name__)
 
+MOST_EARLIER = 5
+"""Number of calls before a call among which the page searches an ended one."""
+
 CANCEL_S = 2.0
 """How long a form waits for the end of the call that it cancels, in seconds."""
 
@@ -100,7 +103,20 @@ def call(chat_id: str, call_id: str) -> str:
         patch=patches(chat_id, record.post_manifest_id or "HEAD", most=MOST_LINES, rest=commit),
         again=_again(record.tool_id, record.chat_id, record.args, call_id=record.id),
         may_undo=layout.may_restore(),
+        earlier=_earlier(record) if finished else None,
     )
+
+
+def _earlier(record: CallAnswer) -> str | None:
+    """Return the last ended call of the same tool in the chat before a call, to compare both; None without one."""
+    listing = ask(
+        calls.list_calls,
+        chat_id=record.chat_id,
+        tool_id=record.tool_id,
+        before=record.id,
+        limit=MOST_EARLIER,
+    )
+    return next((row.id for row in listing.calls if row.post_manifest_id is not None), None)
 
 
 def _undone_by(record: CallAnswer) -> str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flask import Blueprint, jsonify, render_template, request
 from markupsafe import Markup
+from werkzeug.datastructures import MultiDict
 
 from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.json_values import canonical_json
@@ -37,12 +38,12 @@ from covalt_server.render.results import MOST_ARGUMENTS, as_code, shown
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from werkzeug.datastructures import MultiDict
     from werkzeug.wrappers import Response
 
     from covalt_git.operations.calls.calls import CallAnswer, CallRow
+    from covalt_git.operations.chats.chats import ChatRow
     from covalt_git.operations.tools import ToolDetail
     from covalt_server.forms.form import Submitted
     from covalt_server.render.call_texts import CallText
@@ -131,8 +132,8 @@ def call(tool_id: str) -> Response | str:
     if form.wants == "check":
         texts = {text.id: text.text for text in _texts(tool_detail, form, chat_id)}
         return jsonify(form.answer() | {"texts": texts})
-    if "_compare" in request.form:
-        return _comparison(tool_detail, form, chat_id)
+    if "_compare" in request.form or "_chat" in request.form:
+        return _with_address(tool_detail, form, chat_id)
     if form.wants == "redraw":
         return _page(tool_detail, form, chat_id=chat_id)
     # After all checks of the form, so that a form with problems leaves no empty chat.
@@ -159,9 +160,11 @@ def call(tool_id: str) -> Response | str:
         return _page(tool_detail, form.refused(error.problems), chat_id=chat_id)
 
 
-def _comparison(tool_detail: ToolDetail, form: Submitted, chat_id: str) -> Response | str:
-    """Redirect to the URL of a comparison, which can be stored; input that no URL can have stays on this page."""
-    run = _run(tool_detail, request.form)
+def _with_address(tool_detail: ToolDetail, form: Submitted, chat_id: str) -> Response | str:
+    """Redirect to the URL of a comparison or of the chosen chat; input that no URL can have stays on this page."""
+    # A call of the old chat is not one of the chosen chat.
+    fields = MultiDict({"chat": chat_id}) if "_chat" in request.form else request.form
+    run = _run(tool_detail, fields)
     schema = tool_detail.input_schema
     initial = run.args if run else form_values.defaults(schema)
     typed = None if form.value is None else canonical_json.dumps(form.value).decode()
@@ -170,19 +173,19 @@ def _comparison(tool_detail: ToolDetail, form: Submitted, chat_id: str) -> Respo
         return layout.back(
             "tools.tool",
             tool_id=tool_detail.tool_id,
-            chat=chat_id or None,
+            chat=chat_id,
             run=run.id if run else None,
             args=None if is_initial else typed,
-            compare=request.form.getlist("compare"),
-            _anchor="compared",
+            compare=fields.getlist("compare"),
+            _anchor="compared" if "_compare" in fields else None,
         )
     return _page(
         tool_detail,
         form,
         chat_id=chat_id,
         run=run,
-        compared=_compared(tool_detail, request.form),
-        asks_for_two=_asks_for_two(request.form),
+        compared=_compared(tool_detail, fields),
+        asks_for_two=_asks_for_two(fields),
     )
 
 
@@ -400,7 +403,7 @@ def _page(
     chat_rows = ask(chats.list_chats).chats
     chosen = _find_chat(chat_id)
     if chosen is None and chat_id != NEW_CHAT and chat_rows:
-        chosen = max(chat_rows, key=lambda row: row.active_at).id
+        chosen = _last_chat(tool_detail, chat_rows)
     chosen = chosen or NEW_CHAT
     runs: tuple[CallRow, ...] = ()
     if chosen and tool_detail.recorded:
@@ -432,6 +435,15 @@ def _page(
         schema=as_code(tool_detail.input_schema),
         output_schema=as_code(tool_detail.output_schema) if tool_detail.output_schema else None,
     )
+
+
+def _last_chat(tool_detail: ToolDetail, chat_rows: Sequence[ChatRow]) -> str:
+    """Return the chat with the last call of a tool, or without one the chat that was active last."""
+    ids = {row.id for row in chat_rows}
+    ended = request_context.context().chat_index().ended_calls(tool_detail.tool_id, limit=1)
+    if ended and ended[0][0] in ids:
+        return ended[0][0]
+    return max(chat_rows, key=lambda row: row.active_at).id
 
 
 def _find_chat(chat_id: str | None) -> str | None:

@@ -29,10 +29,27 @@ function enliven(form) {
   form.addEventListener("change", (event) => {
     if (event.target.name !== "chat" || !("addressChat" in form.dataset)) return;
     const address = new URL(form.action);
-    if (event.target.value) address.searchParams.set("chat", event.target.value);
-    else address.searchParams.delete("chat");
+    address.searchParams.set("chat", event.target.value); // empty for a new chat
     form.action = address.href;
+    showChat();
   });
+
+  // The last calls in the chosen chat, and what the form offers for it.  A reload shows the same chat.
+  async function showChat() {
+    const asked = edits;
+    const answer = await send(form.action, "_chat", "1", "text/html").catch(() => null);
+    const page = answer?.ok && new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!page?.getElementById(form.id) || asked !== edits) return;
+    for (const part of document.querySelectorAll("[data-of-chat]")) {
+      const drawn = page.getElementById(part.id);
+      if (drawn) part.replaceWith(document.adoptNode(drawn));
+    }
+    const inputs = page.getElementById(form.id).querySelector("[data-inputs]");
+    if (inputs) form.querySelector("[data-inputs]").replaceWith(document.adoptNode(inputs));
+    const address = new URL(form.action);
+    history.replaceState(history.state, "", address.pathname + address.search);
+    if (touched.size) check();
+  }
 
   form.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;

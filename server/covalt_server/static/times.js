@@ -28,8 +28,8 @@
   const writeOption = (option) => {
     option.dataset.text ??= option.textContent;
     const moment = new Date(option.dataset.time);
-    const time = `${words(moment)}, ${moment.toLocaleTimeString()}`;
-    const text = option.dataset.text.replace(/\S+ \S+ UTC(?=[^()]*\)$)/, () => time);
+    const time = `${moment.toLocaleTimeString()}, ${words(moment)}`; // on a phone, the end is cut off
+    const text = option.dataset.text.replace(/^\S+ \S+ UTC/, () => time);
     if (option.textContent !== text) option.textContent = text;
   };
 

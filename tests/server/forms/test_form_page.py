@@ -1,6 +1,7 @@
 """A tool's form in a real browser, with JavaScript and without."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -60,6 +61,28 @@ def test_a_form_is_filled_in_and_checked_without_a_reload(page: Page, served: Li
     page.get_by_role("group", name="Examples").get_by_role("button").first.click()
     expect(page.get_by_label("path")).to_have_value("index.html")
     expect(page.get_by_label("content")).to_have_value("hi")
+
+
+def test_the_choice_of_a_chat_shows_its_last_calls_without_a_reload(
+    page: Page, served: Live, api: Api
+) -> None:
+    api.call("app-builder:read_file", path="days.csv")
+    api.call("app-builder:read_file", path="days.csv")
+    api.post("create_chat", chat_id="c2", title="Other")
+    page.goto(f"{served.url}/tools/app-builder:read_file?chat=c2")
+    page.evaluate("window.same = true")
+    page.get_by_label("path").fill("typed.csv")
+    page.get_by_label("In the chat").select_option("c1")
+
+    expect(page.get_by_role("heading", name="Last calls in this chat")).to_be_visible()
+    # The time is first, because a phone cuts the end of an option.
+    texts = page.get_by_label("Compare", exact=True).locator("option").all_text_contents()
+    assert all(re.fullmatch(r"[\d:]+( [AP]M)?, .+ · path: days\.csv", text) for text in texts)
+    expect(page.get_by_label("path required")).to_have_value("typed.csv")
+    assert page.url.endswith("?chat=c1")
+    assert page.evaluate("window.same")
+    page.reload()
+    expect(page.get_by_label("In the chat")).to_have_value("c1")
 
 
 def test_a_form_is_filled_in_and_sent_without_javascript(

@@ -96,6 +96,41 @@ def test_the_last_calls_of_a_tool_fill_its_form_and_are_compared(
     ]
 
 
+def test_the_chosen_chat_shows_its_last_calls_and_is_in_the_address(
+    visitor: Visitor, api: Api
+) -> None:
+    address = "/tools/app-builder:read_file"
+    api.upload(("a.txt", b"apple"))
+    calls = [api.call("app-builder:read_file", path="a.txt")["id"] for _ in range(2)]
+    for title in ("app", "trip"):
+        visitor.send(visitor.open("/chats").form("/chats"), title=title)
+
+    # The chat that was used last with this tool, not the one that was active last.
+    page = visitor.open(address)
+    assert page.form("read_file").fields["chat"] == ["c1"]
+    assert "Last calls in this chat" in page.text
+    assert visitor.open("/tools/app-builder:write_file").form("_file").fields["chat"] == ["c3"]
+
+    assert "_chat" in [button.get("name") for button in page.named("button")]
+    chosen = {"_chat": "1", "chat": "c2", "args/path": "typed.txt"}
+    other = visitor.send(page.form("read_file"), **chosen)
+    assert "chat=c2" in other.redirects[0]
+    assert "Last calls in this chat" not in other.text
+    assert other.form("read_file").fields["args/path"] == ["typed.txt"]
+    untyped = chosen | {"chat": "c1", "args/path": ""}
+    again = visitor.send(other.form("read_file"), **untyped)
+    assert again.redirects == [f"{address}?chat=c1"]
+    assert "Last calls in this chat" in again.text
+    new = visitor.send(again.form("read_file"), **untyped | {"chat": ""})
+    assert visitor.open(new.redirects[0]).form("read_file").fields["chat"] == [""]
+
+    # The page of a call compares it with the call before, if there is one.
+    label = "Compare with the call of this tool before it"
+    compared = visitor.open(visitor.open(f"/chats/c1/calls/{calls[1]}").link(label))
+    assert "No difference between two calls" in compared.text
+    assert label not in visitor.open(f"/chats/c1/calls/{calls[0]}").text
+
+
 def test_a_comparison_says_that_two_calls_are_equal(visitor: Visitor, api: Api) -> None:
     api.upload(("a.txt", b"apple"))
     old, new = (api.call("app-builder:read_file", path="a.txt")["id"] for _ in range(2))
