@@ -6,6 +6,7 @@ adjacent lines are a conflict, also as in git.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
 from bisect import bisect_left
@@ -40,6 +41,16 @@ class Hunk(NamedTuple):
     base: Sequence[bytes]
     ours: Sequence[bytes]
     theirs: Sequence[bytes]
+
+    @property
+    def versions(self) -> str:
+        """An id of the lines of all three sides."""
+        digest = hashlib.sha256()
+        for lines in (self.base, self.ours, self.theirs):
+            content = b"".join(lines)
+            # With the length: lines that move from one side to the next one change it.
+            digest.update(len(content).to_bytes(8, "big") + content)
+        return digest.hexdigest()[:16]
 
 
 def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:

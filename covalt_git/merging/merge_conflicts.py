@@ -230,8 +230,8 @@ def chosen(chat: ChatStore, clash: Clash, choice: Choice) -> Entry:
     """
     if choice.versions not in {None, _versions(clash)}:
         raise StaleError(
-            f"{clash.path!r} has changed since its hunks were shown",
-            hint="list the conflicts again, and decide about the current hunks",
+            f"{clash.path!r} has changed since its conflict was shown",
+            hint="list the conflicts again, and decide about the current ones",
         )
     if choice.decision == "theirs":
         return clash.theirs
@@ -257,8 +257,8 @@ def _decided(chat: ChatStore, clash: Clash, decisions: Sequence[HunkDecision]) -
     number = len(line_merge.hunks(*texts)[0])
     if number != len(decisions):
         raise NotMergeableError(
-            f"{clash.path!r} has {number} hunks in conflict, and there are {len(decisions)} decisions",
-            hint="decide about each hunk: ours, theirs or both",
+            f"{clash.path!r} has {number} changes in conflict, and there are {len(decisions)} decisions",
+            hint="decide about each of them: ours, theirs or both",
         )
     return line_merge.decided(*texts, decisions)
 

@@ -161,6 +161,9 @@ class ConflictHunk(Result):
     base: str
     ours: str
     theirs: str
+    versions: str = Field(
+        description="An id of the lines of the three sides, also if they are not valid UTF-8."
+    )
 
 
 class ConflictHunks(Result):
@@ -442,6 +445,7 @@ def hunks_of(found: Hunks | None) -> ConflictHunks | None:
                 side: b"".join(getattr(hunk, side)).decode(errors="replace")
                 for side in ("base", "ours", "theirs")
             },
+            versions=hunk.versions,
         )
         for hunk in found.hunks
     )

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from covalt_git.errors import CovaltError
+from covalt_git.errors import CovaltError, listed
 from covalt_git.git_store.objects import FILE
 from covalt_git.git_store.patches import file_patch
+from covalt_git.merging.merge_conflicts import NotMergeableError
 from covalt_server.render import differences
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from markupsafe import Markup
+
+    from covalt_git.operations.chats.merges import Conflict, ConflictHunks, WaitingConflict
 
 
 class Chosen(NamedTuple):
@@ -24,7 +28,9 @@ class Chosen(NamedTuple):
         stale: whether the merged text has changed since then.
         replaces: whether the user has confirmed that the edited text replaces the newer merged text.
         newer: the merged text as it is now.
+        ids: what the page showed of each hunk, by number (``versions`` of a hunk).
         moved: whether the file has changed since its hunks were shown.
+        kept: which decisions about hunks of other versions hold for those of now, in words.
     """
 
     decision: str
@@ -35,7 +41,9 @@ class Chosen(NamedTuple):
     stale: bool = False
     replaces: bool = False
     newer: str = ""
+    ids: Mapping[int, str] = MappingProxyType({})
     moved: bool = False
+    kept: str = ""
 
     def resolution(self) -> dict[str, Any]:
         """Return the fields of a request; hunks without a decision are left out, which the operation refuses."""
@@ -60,15 +68,22 @@ class Chosen(NamedTuple):
             stale=False,
         )
 
-    def compared(self, merged: str, versions: str | None) -> Chosen:
-        """Return this for a page with the ``merged`` text as it is now, of these versions.
+    def compared(self, merged: str, conflict: ConflictHunks | None) -> Chosen:
+        """Return this for a page with the ``merged`` text and the hunks as they are now.
 
-        Decisions about the hunks of other versions are dropped: the same number is another hunk.
+        Decisions about the hunks of other versions stay with the hunks that have the same lines on all three sides, which
+        can have other numbers now.
         """
         is_newer = bool(self.merged) and self.merged != digest(merged)
-        same = self.versions in {None, versions}
+        same = self.versions in {None, conflict.versions if conflict else None}
+        ids = {
+            number: hunk.versions
+            for number, hunk in enumerate(conflict.hunks if conflict else (), 1)
+        }
+        hunks = self.hunks if same else self._still_valid(ids)
         return self._replace(
-            hunks=self.hunks if same else {},
+            hunks=hunks,
+            ids=ids,
             merged=digest(merged),
             # It stays so, although the next page is compared with the newer text: the edited text still lacks the change.
             stale=self.stale or is_newer,
@@ -77,12 +92,36 @@ class Chosen(NamedTuple):
             replaces=self.replaces and not is_newer,
             newer=merged,
             moved=not same,
+            kept="" if same else _kept(len(self.hunks), hunks, len(ids)),
         )
+
+    def _still_valid(self, ids: Mapping[int, str]) -> dict[int, str]:
+        """Return the decisions about the hunks that have these ids now."""
+        old, new = _numbers(self.ids), _numbers(ids)
+        return {
+            number: self.hunks[earlier]
+            for hunk_id, numbers in new.items()
+            # If one of several equal hunks is gone, it is not known which one.
+            if len(old.get(hunk_id, ())) == len(numbers)
+            for earlier, number in zip(old[hunk_id], numbers, strict=True)
+            if earlier in self.hunks
+        }
 
     def difference(self, path: str) -> Markup:
         """Return what the edited text changes in the newer merged text."""
         sides = ((FILE, text.encode()) for text in (self.newer, self.content or ""))
         return differences.diff(file_patch(path, *sides).decode("utf-8", "replace"))
+
+
+class UndecidedError(NotMergeableError):
+    """A conflict without a choice; ``anchor`` is its place on the page, and ``label`` the words of the link to it."""
+
+    anchor = label = ""
+
+    def at(self, anchor: str, label: str) -> Self:
+        """Return this error with the place to go to."""
+        self.anchor, self.label = anchor, label
+        return self
 
 
 class NewerTextError(CovaltError):
@@ -101,14 +140,74 @@ def check_newest(choices: Mapping[str, Chosen]) -> None:
     for path, choice in choices.items():
         if choice.decision == "hunks" and choice.moved:
             raise NewerTextError(
-                f"{path!r} has changed since its hunks were shown",
-                hint="decide about the hunks as they are now",
+                f"{path!r} has changed since this page was shown", hint=choice.kept
             )
         if choice.decision == "content" and choice.stale and not choice.replaces:
             raise NewerTextError(
                 f"the merge of {path!r} has changed since you began to edit its result",
                 hint="add the other change to your text, or confirm that your text replaces it",
             )
+
+
+def _numbers(ids: Mapping[int, str]) -> dict[str, list[int]]:
+    """Return the numbers of hunks by their ids, in order."""
+    numbers: dict[str, list[int]] = {}
+    for number in sorted(ids):
+        numbers.setdefault(ids[number], []).append(number)
+    return numbers
+
+
+def _kept(count: int, hunks: Mapping[int, str], total: int) -> str:
+    """Return how many of ``count`` decisions are kept, and which of ``total`` hunks have none."""
+    if len(hunks) == count:
+        words = "your choices are kept, because their changes are the same" if count else ""
+    elif hunks:
+        verb = "is" if len(hunks) == 1 else "are"
+        words = f"{len(hunks)} of your {count} choices {verb} kept, because the change is the same"
+    else:
+        words = "no choice is kept, because the changes are other ones now"
+    missing = [str(number) for number in range(1, total + 1) if number not in hunks]
+    if not missing:
+        return words
+    return f"{words}{'; ' if words else ''}choose for {'change' if len(missing) == 1 else 'changes'} {', '.join(missing)}"
+
+
+def check_hunks(
+    choices: dict[str, Chosen], conflicts: Sequence[Conflict | WaitingConflict]
+) -> None:
+    """Check that each hunk of a file that is decided by hunks has a choice.
+
+    Raises:
+        NotMergeableError: with those of the first file that have none.
+    """
+    for position, conflict in enumerate(conflicts, 1):
+        choice = choices.get(conflict.path) or choices.get(conflict.saved_as or "")
+        if conflict.hunks is None or choice is None or choice.decision != "hunks":
+            continue
+        missing = [
+            str(number)
+            for number in range(1, len(conflict.hunks.hunks) + 1)
+            if number not in choice.hunks
+        ]
+        if missing:
+            which = "change" if len(missing) == 1 else "changes"
+            raise UndecidedError(
+                f"{which} {', '.join(missing)} of {conflict.path!r} {'has' if len(missing) == 1 else 'have'} no choice",
+                hint="choose the lines of one version or of both, or a choice for the whole file",
+                http_status=400,
+            ).at(f"change-{position}-{missing[0]}", f"Go to change {missing[0]}")
+
+
+def undecided(conflicts: Sequence[Conflict], choices: Mapping[str, Chosen]) -> UndecidedError:
+    """Return the error of conflicts without a choice, which may be new since the page was shown."""
+    paths = [conflict.path for conflict in conflicts if conflict.path not in choices]
+    position = next(
+        (at for at, conflict in enumerate(conflicts, 1) if conflict.path not in choices), 1
+    )
+    return UndecidedError(
+        f"{listed(paths)} {'has a conflict' if len(paths) == 1 else 'have conflicts'} without a choice",
+        hint="make a choice for each conflict below",
+    ).at(f"conflict-{position}", "Go to this conflict")
 
 
 def digest(text: str) -> str:

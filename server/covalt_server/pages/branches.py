@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, flash, make_response, render_template, request
 
-from covalt_git.errors import CovaltError, listed
-from covalt_git.merging.merge_conflicts import NotMergeableError
+from covalt_git.errors import CovaltError
 from covalt_git.operations.chats import (
     branches,
     call_undos,
@@ -19,7 +18,7 @@ from covalt_git.operations.chats import (
     workspace_edits,
 )
 from covalt_server import request_context
-from covalt_server.forms.resolutions import Chosen, check_newest
+from covalt_server.forms.resolutions import Chosen, check_hunks, check_newest, undecided
 from covalt_server.pages import layout
 from covalt_server.pages.chats import diff_of
 from covalt_server.pages.workspace import with_breaks_of
@@ -157,7 +156,7 @@ def merge(chat_id: str) -> Response | str:
             if choice.decision == "content":
                 choices[path] = _with_breaks(choice, path, planned(path).conflicts)
         check_newest(choices)
-        _check_hunks(choices, planned().conflicts)
+        check_hunks(choices, planned().conflicts)
         decisions = [{"path": path} | choice.resolution() for path, choice in choices.items()]
         if form.get("step") == "show":
             result = ask(
@@ -174,7 +173,7 @@ def merge(chat_id: str) -> Response | str:
         choices = _compared(choices, planned)
         return make_response(_merge_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":  # new conflicts since the preview, or one without a choice
-        return _merge_page(chat_id, outcome, choices, _undecided(outcome.conflicts, choices))
+        return _merge_page(chat_id, outcome, choices, undecided(outcome.conflicts, choices))
     if any(conflict.decision == "both" for conflict in outcome.conflicts):
         count = sum(conflict.decision == "both" for conflict in outcome.conflicts)
         which = "1 conflict is" if count == 1 else f"{count} conflicts are"
@@ -215,7 +214,7 @@ def undo_call(chat_id: str, call_id: str) -> Response | str:
             if choice.decision == "content":
                 choices[path] = _with_breaks(choice, path, planned(path).conflicts)
         check_newest(choices)
-        _check_hunks(choices, planned().conflicts)
+        check_hunks(choices, planned().conflicts)
         decisions = [{"path": path} | choice.resolution() for path, choice in choices.items()]
         outcome = _undo_call(
             chat_id, call_id, branch, resolutions=decisions, dry_run=step == "show"
@@ -224,7 +223,7 @@ def undo_call(chat_id: str, call_id: str) -> Response | str:
         choices = _compared(choices, planned)
         return make_response(_undo_page(chat_id, planned(), choices, error), error.http_status)
     if outcome.status == "conflicts":
-        return _undo_page(chat_id, planned(), choices, _undecided(outcome.conflicts, choices))
+        return _undo_page(chat_id, planned(), choices, undecided(outcome.conflicts, choices))
     if step == "show":
         return _undo_page(chat_id, outcome, choices, is_shown=True)
     if outcome.status == "undone":
@@ -259,7 +258,7 @@ def resolve(chat_id: str) -> Response | str:
             choices[path] = _with_breaks(choices[path], path, listed_with(path).conflicts)
         check_newest(choices)
         if choices[path].decision == "hunks":
-            _check_hunks(choices, ask(merges.list_conflicts, chat_id=chat_id).conflicts)
+            check_hunks(choices, ask(merges.list_conflicts, chat_id=chat_id).conflicts)
         outcome = ask(
             merges.resolve_conflict, chat_id=chat_id, path=path, **choices[path].resolution()
         )
@@ -273,20 +272,21 @@ def resolve(chat_id: str) -> Response | str:
 def _chosen(path: str, decision: str) -> Chosen:
     """Return the fields of a form about the conflict at a path."""
     form = request.form
-    hunks = {}
-    for name, way in form.items():
+    numbered: dict[str, dict[int, str]] = {"hunk": {}, "lines": {}}
+    for name, value in form.items():
         prefix, _, rest = name.partition(":")
         number, _, of = rest.partition(":")
-        if prefix == "hunk" and of == path and _NUMBER.fullmatch(number):
-            hunks[int(number)] = way
+        if prefix in numbered and of == path and _NUMBER.fullmatch(number):
+            numbered[prefix][int(number)] = value
     return Chosen(
         decision,
-        hunks,
+        numbered["hunk"],
         form.get(f"versions:{path}"),
         form.get(f"content:{path}"),
         form.get(f"merged:{path}", ""),
         stale=f"stale:{path}" in form,
         replaces=f"replaces:{path}" in form,
+        ids=numbered["lines"],
     )
 
 
@@ -302,11 +302,10 @@ def _compared(
         if conflict is None:
             compared[path] = choice
             continue
-        versions = conflict.hunks.versions if conflict.hunks is not None else None
         if choice.content is not None:
             content = with_breaks_of(conflict.text or "", choice.content)
             choice = choice._replace(content=content)  # noqa: PLW2901 - the same choice
-        compared[path] = choice.compared(conflict.text or "", versions)
+        compared[path] = choice.compared(conflict.text or "", conflict.hunks)
     return compared
 
 
@@ -354,41 +353,6 @@ def _with_decisions(text: str, decisions: dict[int, str], count: int) -> str:
         return texts.get(decisions.get(next(numbers), ""), part[0])
 
     return _HUNK.sub(decided, text)
-
-
-def _check_hunks(
-    choices: dict[str, Chosen], conflicts: Sequence[Conflict | WaitingConflict]
-) -> None:
-    """Check that each hunk of a file that is decided by hunks has a choice.
-
-    Raises:
-        NotMergeableError: with those of the first file that have none.
-    """
-    for conflict in conflicts:
-        choice = choices.get(conflict.path) or choices.get(conflict.saved_as or "")
-        if conflict.hunks is None or choice is None or choice.decision != "hunks":
-            continue
-        missing = [
-            str(number)
-            for number in range(1, len(conflict.hunks.hunks) + 1)
-            if number not in choice.hunks
-        ]
-        if missing:
-            which = "change" if len(missing) == 1 else "changes"
-            raise NotMergeableError(
-                f"{which} {', '.join(missing)} of {conflict.path!r} {'has' if len(missing) == 1 else 'have'} no choice",
-                hint="choose the lines of one version or of both, or a choice for the whole file",
-                http_status=400,
-            )
-
-
-def _undecided(conflicts: Sequence[Conflict], choices: Mapping[str, Chosen]) -> NotMergeableError:
-    """Return the error of conflicts without a choice, which may be new since the page was shown."""
-    paths = [conflict.path for conflict in conflicts if conflict.path not in choices]
-    return NotMergeableError(
-        f"{listed(paths)} {'has a conflict' if len(paths) == 1 else 'have conflicts'} without a choice",
-        hint="make a choice for each conflict below",
-    )
 
 
 def _with_breaks(
@@ -476,11 +440,28 @@ def _merge_page(
         chat_id=chat_id,
         merge=merge,
         result_of=result or merge,
+        others=_others(chat_id, merge) if merge.conflicts and result is None else None,
         patch=differences.DiffRenderer(),
         choices=choices,
         error=error,
         lines=code.highlighted,
     )
+
+
+def _others(chat_id: str, merge: Merged) -> Merged | None:
+    """Return what a merge changes without its conflicts; None if that is not known."""
+    try:
+        return ask(
+            merges.merge_branch,
+            chat_id=chat_id,
+            branch=merge.branch,
+            again=merge.again,
+            conflicts="ours",
+            dry_run=True,
+            patches=_patches(),
+        )
+    except CovaltError:  # it was renamed or deleted meanwhile
+        return None
 
 
 def _patches() -> int:
@@ -523,6 +504,11 @@ def _undo_page(
         branches=ask(branches.list_branches, chat_id=chat_id).branches,
         choices=choices,
         is_shown=is_shown,
+        others=_undo_call(
+            chat_id, undo.call_id, undo.branch, conflicts="ours", dry_run=True
+        ).changes
+        if undo.conflicts and not is_shown
+        else (),
         error=error,
         lines=code.highlighted,
         patch=differences.DiffRenderer(),

@@ -298,8 +298,12 @@ def saved_words(word: str, change: HandWrittenChange) -> str:
     verb = "is" if len(change.problems) == 1 else "are"
     solved = ""
     if change.solved:
-        solved = f" {change.solved} {'problem is' if change.solved == 1 else 'problems are'} solved."
-    problems = f"{solved} {' and '.join(left)} {verb} left." if left else f"{solved} No problem is left."
+        solved = (
+            f" {change.solved} {'problem is' if change.solved == 1 else 'problems are'} solved."
+        )
+    problems = (
+        f"{solved} {' and '.join(left)} {verb} left." if left else f"{solved} No problem is left."
+    )
     undo = f" To undo it: {change.undo}" if change.undo else " To undo it, edit the file again."
     return f"{word}{problems}{undo}"
 

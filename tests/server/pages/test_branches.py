@@ -74,7 +74,7 @@ def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api
     shown = visitor.send(
         page.form("/chats/c1/merge"), "Show the result", **{"choice:a.txt": "theirs"}
     )
-    assert "2 files change on main by these choices" in shown.text
+    assert "Changes in 2 files on main with these choices" in shown.text
     assert {"idea"} <= {*shown.changed_lines("add")}
     assert folder(branched) == before
     assert "Change 1 of 1, at line 1" in shown.text
@@ -102,7 +102,7 @@ def test_an_edited_result_does_not_drop_a_line_that_comes_later(
         assert "later" in edited.changed_lines("del")
         assert edited.form(action).fields["content:a.txt"] == ["mine\n"]
     shown = visitor.send(edited.form(action), "Show the result", **mine, **{"replaces:a.txt": "1"})
-    assert "by these choices" in shown.text
+    assert "with these choices" in shown.text
     branched.write("a.txt", "main\nlater\nlast\n")
     page = visitor.send(shown.form(action), "Merge", **mine, **{"replaces:a.txt": "1"})
     assert page.status == 409
@@ -137,10 +137,52 @@ def test_decisions_about_hunks_are_not_applied_to_other_hunks(
     page = visitor.send(form, "Merge", **{"choice:a.txt": "hunks", "hunk:1:a.txt": "theirs"})
 
     assert page.status == 409
-    assert "has changed since its hunks were shown" in page.text
+    assert "has changed since this page was shown" in page.text
+    assert (
+        "no choice is kept, because the changes are other ones now; choose for change 1"
+        in page.text
+    )
     radios = [one for one in page.named("input") if one.get("name") == "hunk:1:a.txt"]
     assert len(radios) == 3
     assert not [one for one in radios if "checked" in one]
+
+
+def test_a_choice_is_kept_for_the_change_that_is_the_same(
+    visitor: Visitor, four_changes: Api
+) -> None:
+    path, name = "/chats/c1/merge", "app.txt"
+    form = visitor.open(f"{path}?branch=idea").form(path)
+    content = (four_changes.workspace / name).read_text()
+    # Another text on our side of the first change, and a new one before the second.
+    content = content.replace("main 2\n", "main 2 again\n").replace("7\n", "7 too\n", 1)
+    (four_changes.workspace / name).write_bytes(content.replace("\n", "\r\n").encode())
+    typed = {"choice:app.txt": "hunks", "hunk:1:app.txt": "theirs", "hunk:2:app.txt": "both"}
+
+    page = visitor.send(form, "Merge", **typed)
+
+    assert page.status == 409
+    kept = "1 of your 2 choices is kept, because the change is the same; choose for changes 1, 2"
+    assert kept in page.text
+    chosen = {
+        one["name"]: one["value"]
+        for one in page.named("input")
+        if one["name"].startswith("hunk:") and "checked" in one
+    }
+    assert chosen == {"hunk:3:app.txt": "both"}
+    rest = {"hunk:1:app.txt": "ours", "hunk:2:app.txt": "ours"}
+    visitor.send(page.form(path), "Merge", **rest)
+    merged = (four_changes.workspace / name).read_text()
+    assert [line in merged for line in ("main 2 again", "7 too", "main 12\nidea 12")] == [True] * 3
+
+
+def test_the_page_of_a_merge_lists_the_other_files_that_change(
+    visitor: Visitor, branched: Api
+) -> None:
+    branched.write("a.txt", "main\n")
+    page = visitor.open("/chats/c1/merge?branch=idea")
+
+    assert "Changes in 1 other file on main" in page.text
+    assert "b.txt added +1" in page.text
 
 
 def test_a_merge_that_was_undone_is_made_again_by_a_link(visitor: Visitor, branched: Api) -> None:
@@ -262,12 +304,14 @@ def test_showing_the_result_of_a_merge_leads_to_it_or_to_why_there_is_none(
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("No result to show yet: ")
     expect(alert).to_be_focused()
+    alert.get_by_role("link", name="Go to change 1").click()
+    expect(page.get_by_role("group", name="Change 1 of 2")).to_be_focused()
     for name in ("Ours", "Theirs"):
         page.get_by_label(name, exact=True).nth(1 if name == "Ours" else 0).press("Space")
     # Enter in a choice shows the result too: it must not merge what the user has not seen.
     page.get_by_label("Ours", exact=True).nth(1).press("Enter")
     expect(
-        page.get_by_role("heading", name="1 file changes on main by these choices")
+        page.get_by_role("heading", name="Changes in 1 file on main with these choices")
     ).to_be_focused()
     page.get_by_role("button", name="Merge", exact=True).press("Enter")
     expect(page.get_by_text("Merged idea into main.")).to_be_visible()
