@@ -71,7 +71,10 @@ def source() -> Response:
         fix_page=url_for("config.fix") if is_own and file.fixable else "",
         edit_page=url_for("config.edit") if editable else "",
     )
-    listing = None if file.missing else code.highlighted(file.text, path=CONFIG, notes=notes)
+    columns = [(problem.line, problem.col) for problem in file.problems]
+    listing = None
+    if not file.missing:
+        listing = code.highlighted(file.text, path=CONFIG, notes=notes, columns=columns)
     return make_response(
         render_template(
             "config.html", file=file, shown=listing, source_of=source_of, editable=editable
@@ -149,8 +152,9 @@ def _editor(file: ConfigFile, draft: Draft, base: str) -> str:
         reviewed=fingerprint(draft.change) if draft.change is not None else "",
         source_of=source_of,
         language=code.language_of(draft.text, path=CONFIG),
-        line_of=lambda problem: url_for("config.edit", line=problem.line),
+        line_of=lambda problem: url_for("config.edit", line=problem.line, col=problem.col),
         line=request.args.get("line", 0, type=int),
+        col=request.args.get("col", 0, type=int),
     )
 
 

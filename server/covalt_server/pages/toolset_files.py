@@ -87,7 +87,7 @@ def problem_notes(
             _ACT.format(page, label)
             for page, label in (
                 (fix_page if is_misspelt else "", "Fix..."),
-                (f"{edit_page}?line={problem.line}" if edit_page else "", "Edit"),
+                (f"{edit_page}?line={problem.line}&col={problem.col}" if edit_page else "", "Edit"),
             )
             if page
         )
@@ -280,9 +280,14 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
         example=request.form.get("example", _value_of(examples[0]) if examples else ""),
         problems=file.problems,
         line_of=lambda problem: url_for(
-            "toolset_files.edit", toolset_id=file.toolset_id, path=file.path, line=problem.line
+            "toolset_files.edit",
+            toolset_id=file.toolset_id,
+            path=file.path,
+            line=problem.line,
+            col=problem.col,
         ),
         line=request.args.get("line", 0, type=int),
+        col=request.args.get("col", 0, type=int),
         is_page=file.kind == "artifact" and file.path.lower().endswith((".html", ".htm")),
     )
 
@@ -301,9 +306,7 @@ def saved_words(word: str, change: HandWrittenChange) -> str:
         solved = (
             f" {change.solved} {'problem is' if change.solved == 1 else 'problems are'} solved."
         )
-    problems = (
-        f"{solved} {' and '.join(left)} {verb} left." if left else f"{solved} No problem is left."
-    )
+    problems = f"{solved} {' and '.join(left)} {verb} left." if left else " No problem is left."
     undo = f" To undo it: {change.undo}" if change.undo else " To undo it, edit the file again."
     return f"{word}{problems}{undo}"
 
@@ -403,5 +406,5 @@ def editor_of(problem: Problem) -> str | None:
         or not is_editable(toolset_cache.toolset(root, toolset_id), path)
     ):
         return None
-    line = problem.line or None
-    return url_for("toolset_files.edit", toolset_id=toolset_id, path=path, line=line)
+    line, col = problem.line or None, problem.col or None
+    return url_for("toolset_files.edit", toolset_id=toolset_id, path=path, line=line, col=col)

@@ -161,7 +161,8 @@ def source(toolset_id: str, path: str) -> str:
             if editable
             else "",
         )
-        listing = code.highlighted(text, path=path, notes=notes)
+        columns = [(problem.line, problem.col) for problem in problems]
+        listing = code.highlighted(text, path=path, notes=notes, columns=columns)
     return render_template(
         "toolset_source.html",
         toolset=toolset,

@@ -68,6 +68,10 @@ _COLOURED = {
 }
 _INTERPRETERS = {"node": "javascript", "deno": "typescript", "bun": "typescript"}
 _SHEBANG = re.compile(r"#!\s*(?:\S*/env(?:\s+-\S+)*\s+)?(?:\S*/)?([A-Za-z]+)")
+_HTML_PARTS = re.compile(r"<[^>]*>|&[^;]*;|.", re.DOTALL)
+"""A tag, or the HTML of one character."""
+
+_WORD = re.compile(r"[\w-]+")
 _WHITESPACE = '<span class="w">'
 _MARKS = {
     "<!doctype html": "html",
@@ -89,6 +93,7 @@ def highlighted(
     most: int | None = None,
     rest: str = "",
     notes: Mapping[int, Markup] | None = None,
+    columns: Iterable[tuple[int, int]] = (),
 ) -> Markup:
     """Return ``text`` as a listing.
 
@@ -103,6 +108,7 @@ def highlighted(
         most: the number of lines after which the rest is folded, or left out if there is a ``rest``.
         rest: the URL of a page with all lines; then also at most ``MOST_LETTERS`` characters are shown.
         notes: what is shown below numbered lines, which are marked.
+        columns: lines and columns, from 1, whose words are marked.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     excerpt = text if exact else _beginning(text)  # the user decides about all of it
@@ -118,6 +124,11 @@ def highlighted(
         lines = str(escape(excerpt)).split("\n")
     if len(lines) > 1 and not lines[-1]:
         del lines[-1]
+    for number, column in sorted(
+        {*columns}, reverse=True
+    ):  # from the end: a mark moves what follows
+        if 0 < number <= len(lines) and column > 0:
+            lines[number - 1] = _with_mark(lines[number - 1], column)
     listed: Iterable[str] = (_with_visible_characters(line, exact=exact) + "\n" for line in lines)
     if numbered:
         listed = _numbered(listed, notes or {}, width=len(str(len(lines))))
@@ -241,6 +252,19 @@ def _numbered(lines: Iterable[str], notes: Mapping[int, Markup], *, width: int) 
         link = f'<a class="number" href="#L{number}" tabindex="-1">{number:>{width}}</a>'
         marked = " marked" if number in notes else ""
         yield f'<span class="line{marked}" id="L{number}">{link}{line}</span>{notes.get(number, "")}'
+
+
+def _with_mark(line: str, column: int) -> str:
+    """Return a line of HTML with its word at a column marked, or its end if it has no such column."""
+    place = 1
+    for part in _HTML_PARTS.finditer(line):
+        if part[0].startswith("<"):
+            continue
+        if place == column:
+            word = _WORD.match(line, part.start()) or part
+            return f"{line[: word.start()]}<mark>{word[0]}</mark>{line[word.end() :]}"
+        place += 1
+    return f"{line}<mark> </mark>"
 
 
 def _with_visible_characters(line: str, *, exact: bool = False) -> str:

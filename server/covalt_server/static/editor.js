@@ -54,7 +54,7 @@ function open(field, { EditorState, EditorView, basics }) {
   label?.addEventListener("click", () => view.focus());
 
   if (field.autofocus) queueMicrotask(() => view.focus()); // after the editor is in the page
-  if (field.dataset.line) goTo(view, EditorView, Number(field.dataset.line));
+  if (field.dataset.line) goTo(view, EditorView, Number(field.dataset.line), Number(field.dataset.col));
   field.hidden = true;
   field.required = false; // the browser cannot focus a hidden field; the server checks it
   if (following) {
@@ -79,11 +79,13 @@ function plainly(EditorView) {
   });
 }
 
-// Puts the cursor at the start of a line, after the editor is in the page.
-function goTo(view, EditorView, number) {
-  const { from } = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));
+// Puts the cursor at a line and a column, both from 1, after the editor is in the page.
+function goTo(view, EditorView, number, column) {
+  const { from, text } = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));
+  // The server counts characters, and CodeMirror UTF-16 units, of which an emoji has two.
+  const at = from + [...text].slice(0, Math.max(column || 1, 1) - 1).join("").length;
   queueMicrotask(() => {
-    view.dispatch({ selection: { anchor: from }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
+    view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
     view.focus();
   });
 }

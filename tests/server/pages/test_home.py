@@ -63,7 +63,7 @@ def test_a_namespace_of_two_toolsets_is_shown_with_its_line_on_home_and_on_pages
         "/toolsets/gear",
         "/toolsets/tool",
     }
-    editor = "/toolsets/tool/edit/toolset.yaml?line=5"
+    editor = "/toolsets/tool/edit/toolset.yaml?line=5&col=10"
     assert editor == other.link("Edit toolsets/tool/toolset.yaml:5")
     assert editor in [link.href for link in page.links]
     assert visitor.open(editor).status == 200

@@ -196,3 +196,15 @@ def test_a_long_patch_is_cut_with_a_note() -> None:
 def test_any_text_is_shown_as_far_as_it_is_a_patch(text: str) -> None:
     assert Fragment(diff("diff --git a/x b/x\n@@ -1 +1 @@\n" + text)).others == []
     assert diff("no patch at all") == ""
+
+
+def test_the_word_at_the_column_of_a_problem_is_marked() -> None:
+    text = "if a < b & c:\n\U0001f600 x = café-1\nend"
+    columns = [(1, 8), (2, 7), (3, 4), (1, 4), (9, 1)]
+    listing = code.highlighted(text, path="a.py", columns=columns)
+
+    marked = re.findall(r"<mark>(.*?)</mark>", listing)
+    assert marked == ["a", "b", "café", " "]
+    assert re.sub("<.*?>", "", listing.replace("<mark> </mark>", "")) == re.sub(
+        "<.*?>", "", code.highlighted(text, path="a.py")
+    )
