@@ -2,7 +2,7 @@
 
 import base64
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.api_client import Api
 from tests.live_server import Live
@@ -30,6 +30,22 @@ def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     page.wait_for_url("**/imports/*")
 
     expect(page.get_by_role("heading", name="Permissions")).to_be_visible()
+
+
+def test_what_needs_a_mouse_or_a_keyboard_is_not_shown_on_a_phone(
+    chromium: Browser, api: Api, served: Live
+) -> None:
+    api.upload(("a.txt", b"x"))
+    with chromium.new_context(has_touch=True, is_mobile=True) as context:
+        page = context.new_page()
+        page.goto(served.door)
+        for path, words in (
+            ("/chats/c1/files", "Or drop files anywhere on this page."),
+            ("/chats/c1/files/a.txt?view=edit", "indents;"),
+        ):
+            page.goto(f"{served.url}{path}")
+            expect(page.get_by_text(words)).to_be_hidden()
+            expect(page.get_by_text(words)).to_have_count(1)
 
 
 def test_a_file_dropped_on_a_workspace_is_uploaded_and_its_name_is_escaped(

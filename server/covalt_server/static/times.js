@@ -24,11 +24,13 @@
     element.textContent = text;
   };
 
-  // An option has no elements. Its time has seconds too: the calls of a minute must differ in a list.
+  // An option has no elements. Its time has seconds: the calls of a minute must differ in a list.
   const writeOption = (option) => {
     option.dataset.text ??= option.textContent;
     const moment = new Date(option.dataset.time);
-    const time = `${moment.toLocaleTimeString()}, ${words(moment)}`; // on a phone, the end is cut off
+    // Short and first: a phone cuts off the end.
+    const isToday = moment.toDateString() === new Date().toDateString();
+    const time = isToday ? moment.toLocaleTimeString() : moment.toLocaleString();
     const text = option.dataset.text.replace(/^\S+ \S+ UTC/, () => time);
     if (option.textContent !== text) option.textContent = text;
   };

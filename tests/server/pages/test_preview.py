@@ -76,6 +76,11 @@ def test_both_sides_of_a_comparison_follow_their_branches(
     expect(frames[0].locator("h1")).to_have_text("Lighter")
     page.get_by_role("link", name="375 pixels").click()
     assert page.locator('.preview-frame[data-width="375"]').count() == 2
+    # On a phone, both are on the screen at once.
+    page.set_viewport_size({"width": 375, "height": 700})
+    page.locator(".preview-sides").evaluate("sides => sides.scrollIntoView()")
+    for side in (0, 1):
+        expect(page.locator(".preview-sides section").nth(side)).to_be_in_viewport(ratio=1)
 
 
 def test_an_answer_for_an_earlier_address_does_not_bring_the_earlier_preview_back(
