@@ -26,6 +26,7 @@ from covalt_server import request_context
 from covalt_server.api import streams
 from covalt_server.pages import elicitation, layout
 from covalt_server.pages.chats import diff_of, patches
+from covalt_server.pages.toolset_page import repair_links
 from covalt_server.render import artifacts, markdown, tables
 from covalt_server.render.results import (
     MOST_ARGUMENTS,
@@ -103,6 +104,7 @@ def call(chat_id: str, call_id: str) -> str:
         patch=patches(chat_id, record.post_manifest_id or "HEAD", most=MOST_LINES, rest=commit),
         again=_again(record.tool_id, record.chat_id, record.args, call_id=record.id),
         may_undo=layout.may_restore(),
+        repairs=repair_links(record.tool_id, record.error_detail),
         earlier=_earlier(record) if finished else None,
     )
 

@@ -12,7 +12,7 @@ from covalt_git.operations import needs, toolsets
 from covalt_git.operations.chats import manifests
 from covalt_server import request_context
 from covalt_server.pages.approvals import stale_approvals
-from covalt_server.pages.toolset_page import unset_by_toolset
+from covalt_server.pages.toolset_page import secret_address, unset_by_toolset
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -150,8 +150,7 @@ def _page(need: UserNeed) -> str:
         case "sign_in":
             return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor="sign-ins")
         case "secret":
-            anchor = f"secret-{quote(need.secret or '')}"
-            return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor=anchor)
+            return secret_address(need.toolset_id or "", need.secret or "")
         case "grant":
             return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor="grants")
         case _:

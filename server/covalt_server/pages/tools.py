@@ -32,6 +32,7 @@ from covalt_server.forms import form as form_values
 from covalt_server.forms.fields import is_path_name, offering
 from covalt_server.pages import elicitation, layout
 from covalt_server.pages.calls import place_of
+from covalt_server.pages.toolset_page import repair_links
 from covalt_server.render import differences
 from covalt_server.render.call_texts import call_texts
 from covalt_server.render.results import MOST_ARGUMENTS, as_code, shown
@@ -421,6 +422,7 @@ def _page(
         form=form,
         lacking=_lacking_files(tool_detail, form, chosen),
         run=run,
+        repairs=repair_links(run.tool_id, run.error_detail) if run is not None else (),
         shown=rendered,
         runs=runs,
         arguments={row.id: _arguments(row) for row in runs},

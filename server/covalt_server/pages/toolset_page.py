@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from werkzeug.wrappers import Response
 
+    from covalt_git.models.calls import CallError
     from covalt_git.operations import observations
     from covalt_git.operations.credentials.secrets import UnsetSecret
     from covalt_git.operations.registry import Operation
@@ -44,12 +46,59 @@ MOST_RENAMED = 10
 """Renamed tools in a message, which a cookie has to hold."""
 
 
+_ABOUT_VALUES = frozenset(
+    {"secret_missing", "secret_unfit", "sign_in_needed", "http_401", "http_403"}
+)
+"""Codes of calls that fail because of the value of a secret or of a sign-in."""
+
+_WORD = re.compile(r"\w+")
+
+
 def unset_secrets(toolset: Toolset) -> dict[str, UnsetSecret]:
     """Return the granted secrets of a toolset without a value, by name, each with what to do."""
     project = request_context.project()
     command = SecretCommand.of(project.root, project.config.secret_command)
     unset = secrets.unset_secrets(toolset, command, SecretStore.of_this_machine())
     return {secret.name: secret for secret in unset}
+
+
+def secret_address(toolset_id: str, name: str) -> str:
+    """Return the URL of the part of a toolset's page where the value of a secret is given."""
+    return url_for("toolsets.toolset", toolset_id=toolset_id, _anchor=f"secret-{quote(name)}")
+
+
+class RepairLink(NamedTuple):
+    """What a user can do about the error of a call, and where."""
+
+    label: str
+    address: str
+
+
+def repair_links(tool_id: str, error: CallError | None) -> list[RepairLink]:
+    """Return where the values of secrets that an error is about are given, for a user who may give them."""
+    context = request_context.context()
+    if error is None or error.code not in _ABOUT_VALUES or not context.is_admin:
+        return []
+    # The namespace of a source's tool is not a toolset's id.
+    row = context.toolset_index().tool(tool_id)
+    if row is None:
+        return []
+    toolset = toolset_cache.toolset(context.root, row.toolset_id)
+    if error.code == "sign_in_needed":
+        address = url_for("toolsets.toolset", toolset_id=toolset.id, _anchor="sign-ins")
+        return [RepairLink("Sign in", address)]
+    words = set(_WORD.findall(f"{error.message} {error.hint}"))
+    names = [name for name in toolset.secrets if name in words]
+    unset = unset_secrets(toolset) if names else {}
+    return [
+        RepairLink(
+            f"{'Give' if name in unset else 'Change'} the value of {name}",
+            secret_address(toolset.id, name),
+        )
+        for name in names
+        # It was given since then.
+        if name in unset or error.code != "secret_missing"
+    ]
 
 
 class NextStep(NamedTuple):

@@ -8,6 +8,7 @@ from playwright.sync_api import Page
 from covalt_git.credentials.values import SecretStore
 from covalt_git.system.private_files import user_folder
 from covalt_git.trust import Consents
+from tests.api_client import Api
 from tests.live_server import Live
 from tests.server.visitor import Visitor
 from tests.trusting import use_config
@@ -127,6 +128,26 @@ def test_a_value_is_stored_for_the_user_only_and_no_page_shows_it(
     undeclared = stored.form("#secret-TRACKER_KEY")
     assert visitor.send(undeclared, name="PATH", value="x").status == 404
     assert SecretStore({}, file).known()["TRACKER_KEY"] == value
+
+
+def test_a_call_that_lacks_a_value_leads_to_the_field_for_it(
+    visitor: Visitor, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", "a-long-value")
+    visitor.send(visitor.open("/toolsets/tracker").form("/grants/requested"))
+    call = api.call("tracker:find_issues")
+    assert call["error_detail"]["code"] == "secret_missing"
+
+    for address in (
+        f"/chats/c1/calls/{call['id']}",
+        f"/tools/tracker:find_issues?chat=c1&run={call['id']}",
+    ):
+        page = visitor.open(address)
+        assert "the value of OTHER_KEY" not in page.text
+        link, _, anchor = page.link("Give the value of TRACKER_KEY").partition("#")
+        assert f'id="{anchor}"' in visitor.open(link).source
+    visitor.send(visitor.open(link).form("#secret-TRACKER_KEY"), value="another-value")
+    assert "the value of" not in visitor.open(address).text
 
 
 @pytest.mark.parametrize("name", ["secrets.env", "trusted-folders"])
