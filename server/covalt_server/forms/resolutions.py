@@ -30,7 +30,7 @@ class Chosen(NamedTuple):
         newer: the merged text as it is now.
         ids: what the page showed of each hunk, by number (``versions`` of a hunk).
         moved: whether the file has changed since its hunks were shown.
-        kept: which decisions about hunks of other versions hold for those of now, in words.
+        hint: how many decisions still apply after the file has changed, in words.
     """
 
     decision: str
@@ -43,7 +43,7 @@ class Chosen(NamedTuple):
     newer: str = ""
     ids: Mapping[int, str] = MappingProxyType({})
     moved: bool = False
-    kept: str = ""
+    hint: str = ""
 
     def resolution(self) -> dict[str, Any]:
         """Return the fields of a request; hunks without a decision are left out, which the operation refuses."""
@@ -80,7 +80,7 @@ class Chosen(NamedTuple):
             number: hunk.versions
             for number, hunk in enumerate(conflict.hunks if conflict else (), 1)
         }
-        hunks = self.hunks if same else self._still_valid(ids)
+        hunks = self.hunks if same else self._applying(ids)
         return self._replace(
             hunks=hunks,
             ids=ids,
@@ -92,10 +92,10 @@ class Chosen(NamedTuple):
             replaces=self.replaces and not is_newer,
             newer=merged,
             moved=not same,
-            kept="" if same else _kept(len(self.hunks), hunks, len(ids)),
+            hint="" if same else _hint(len(self.hunks), hunks, len(ids)),
         )
 
-    def _still_valid(self, ids: Mapping[int, str]) -> dict[int, str]:
+    def _applying(self, ids: Mapping[int, str]) -> dict[int, str]:
         """Return the decisions about the hunks that have these ids now."""
         old, new = _numbers(self.ids), _numbers(ids)
         return {
@@ -140,7 +140,7 @@ def check_newest(choices: Mapping[str, Chosen]) -> None:
     for path, choice in choices.items():
         if choice.decision == "hunks" and choice.moved:
             raise NewerTextError(
-                f"{path!r} has changed since this page was shown", hint=choice.kept
+                f"{path!r} has changed since this page was shown", hint=choice.hint
             )
         if choice.decision == "content" and choice.stale and not choice.replaces:
             raise NewerTextError(
@@ -157,15 +157,15 @@ def _numbers(ids: Mapping[int, str]) -> dict[str, list[int]]:
     return numbers
 
 
-def _kept(count: int, hunks: Mapping[int, str], total: int) -> str:
-    """Return how many of ``count`` decisions are kept, and which of ``total`` hunks have none."""
+def _hint(count: int, hunks: Mapping[int, str], total: int) -> str:
+    """Return how many of ``count`` decisions still apply, and which of ``total`` hunks have none."""
     if len(hunks) == count:
-        words = "your choices are kept, because their changes are the same" if count else ""
+        words = "your choices still apply, because their changes are the same" if count else ""
     elif hunks:
-        verb = "is" if len(hunks) == 1 else "are"
-        words = f"{len(hunks)} of your {count} choices {verb} kept, because the change is the same"
+        verb = "applies" if len(hunks) == 1 else "apply"
+        words = f"{len(hunks)} of your {count} choices still {verb}, because the change is the same"
     else:
-        words = "no choice is kept, because the changes are other ones now"
+        words = "no choice applies any more, because the changes are different now"
     missing = [str(number) for number in range(1, total + 1) if number not in hunks]
     if not missing:
         return words

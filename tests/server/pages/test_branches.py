@@ -139,7 +139,7 @@ def test_decisions_about_hunks_are_not_applied_to_other_hunks(
     assert page.status == 409
     assert "has changed since this page was shown" in page.text
     assert (
-        "no choice is kept, because the changes are other ones now; choose for change 1"
+        "no choice applies any more, because the changes are different now; choose for change 1"
         in page.text
     )
     radios = [one for one in page.named("input") if one.get("name") == "hunk:1:a.txt"]
@@ -147,7 +147,7 @@ def test_decisions_about_hunks_are_not_applied_to_other_hunks(
     assert not [one for one in radios if "checked" in one]
 
 
-def test_a_choice_is_kept_for_the_change_that_is_the_same(
+def test_a_choice_still_applies_to_the_same_change_of_a_file(
     visitor: Visitor, four_changes: Api
 ) -> None:
     path, name = "/chats/c1/merge", "app.txt"
@@ -161,8 +161,10 @@ def test_a_choice_is_kept_for_the_change_that_is_the_same(
     page = visitor.send(form, "Merge", **typed)
 
     assert page.status == 409
-    kept = "1 of your 2 choices is kept, because the change is the same; choose for changes 1, 2"
-    assert kept in page.text
+    hint = (
+        "1 of your 2 choices still applies, because the change is the same; choose for changes 1, 2"
+    )
+    assert hint in page.text
     chosen = {
         one["name"]: one["value"]
         for one in page.named("input")

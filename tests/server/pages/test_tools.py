@@ -105,7 +105,7 @@ def test_the_chosen_chat_shows_its_last_calls_and_is_in_the_address(
     for title in ("app", "trip"):
         visitor.send(visitor.open("/chats").form("/chats"), title=title)
 
-    # The chat that was used last with this tool, not the one that was active last.
+    # The chat of the last call of this tool, not the chat of the last activity.
     page = visitor.open(address)
     assert page.form("read_file").fields["chat"] == ["c1"]
     assert "Last calls in this chat" in page.text
