@@ -16,7 +16,7 @@ PROVIDED = frozenset(
 )
 """Packages that every tool can import."""
 
-_IMPORTED = PROVIDED | {"covalt_git"}
+IMPORTED = PROVIDED | {"covalt_git"}
 """Packages that the process of a tool imports before the tool."""
 
 _STARTUP = frozenset({"sitecustomize", "usercustomize"})
@@ -42,7 +42,7 @@ def check_names(display_path: str, files: BundleFiles) -> list[Problem]:
             problems.append(
                 Problem(place, 0, 0, codes.FORBIDDEN_FILE, message, "rename it", "warning")
             )
-        elif module in sys.stdlib_module_names or module in _IMPORTED:
+        elif module in sys.stdlib_module_names or module in IMPORTED:
             owner = (
                 "Python's standard library" if module in sys.stdlib_module_names else "covalt-git"
             )

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.checks.http_requests import check_http
+from covalt_git.checks.imported_modules import check_imported_modules, dotted_name
 from covalt_git.checks.module_names import PROVIDED
 from covalt_git.checks.overrides import check_config, check_named_file, check_overrides
 from covalt_git.checks.page_calls import check_page_calls
@@ -61,6 +62,8 @@ def read_sources(
     problems: list[Problem] = []
     modules = Modules(partial(_module_source, files, contents))
     imports: dict[str, tuple[Loc, str, str]] = {}
+    tools: dict[str, list[str]] = {}
+    display_path = manifest.path.rpartition("/")[0]
     for position, tool in enumerate(manifest.value.tools if manifest.value else ()):
         if tool.entrypoint is None:
             continue
@@ -77,6 +80,7 @@ def read_sources(
             continue
         (module, path), *others = paths.items()
         problems += [_ambiguous(manifest, loc, path, other, function) for other in others]
+        tools.setdefault(module, []).append(tool.id)
         try:
             # One byte more than the parser takes, so that it refuses a larger file instead of reading a part.
             source = contents.read(path, MAX_SOURCE_BYTES + 1)
@@ -102,7 +106,7 @@ def read_sources(
                 entry = current_schema(stored, tool.id, definition, files)
                 problems += _unread(manifest, loc, tool.id, function, definition, entry)
         except PythonSyntaxError as error:
-            place = f"{manifest.path.rpartition('/')[0]}/{path}"
+            place = f"{display_path}/{path}"
             problems.append(
                 Problem(place, error.line, error.col, codes.PYTHON_SYNTAX, error.message)
             )
@@ -113,6 +117,7 @@ def read_sources(
             message = f"{path} cannot be read: {(error.strerror or str(error)).lower()}"
             problems.append(manifest.problem(codes.UNREADABLE, loc, message))
     problems += _check_imports(manifest, imports, files.modules)
+    problems += check_imported_modules(manifest, files, modules, tools)
     return sources, problems
 
 
@@ -358,9 +363,7 @@ def _ambiguous(
 def _no_module(
     reading: Reading[ToolsetManifest], loc: Loc, module: str, modules: Collection[str]
 ) -> Problem:
-    dotted = [
-        path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in modules
-    ]
+    dotted = [*map(dotted_name, modules)]
     if module.partition(".")[0] in sys.stdlib_module_names:
         message = f"the module {module!r} is in Python's standard library, not in the toolset"
         hint = "write a function in tools/ that calls it, and name that function"

@@ -29,14 +29,18 @@ _LINE_END_OF_TEXT = re.compile(r"\r\n|\r|\n")
 
 
 class PythonSyntaxError(CovaltError):
-    """Source that cannot be parsed; ``line`` and ``col`` count from 1."""
+    """Source that cannot be parsed; ``line`` and ``col`` count from 1.
+
+    ``certain`` is false for source that only this reader refuses: an import may run it.
+    """
 
     code = "python_syntax"
 
-    def __init__(self, line: int, col: int, message: str) -> None:
+    def __init__(self, line: int, col: int, message: str, *, certain: bool = True) -> None:
         super().__init__(message)
         self.line = line
         self.col = col
+        self.certain = certain
 
 
 def parse(source: bytes) -> ast.Module:
@@ -46,7 +50,8 @@ def parse(source: bytes) -> ast.Module:
         PythonSyntaxError: if the source is not valid Python, too large, or not UTF-8.
     """
     if len(source) > MAX_SOURCE_BYTES:
-        raise PythonSyntaxError(1, 1, f"the file is larger than {MAX_SOURCE_BYTES // 1024} KiB")
+        message = f"the file is larger than {MAX_SOURCE_BYTES // 1024} KiB"
+        raise PythonSyntaxError(1, 1, message, certain=False)
     # Python 3.11 refuses null bytes without a position.
     if (place := source.find(b"\0")) >= 0:
         raise _error_at(source, place, "the file contains a null byte")
@@ -58,9 +63,9 @@ def parse(source: bytes) -> ast.Module:
         raise _syntax_error(text, error) from None
     # Python's parser raises MemoryError when its own stack is full.
     except (RecursionError, MemoryError):
-        raise PythonSyntaxError(1, 1, "this is nested too deeply") from None
+        raise PythonSyntaxError(1, 1, "this is nested too deeply", certain=False) from None
     except ValueError as error:
-        raise PythonSyntaxError(1, 1, str(error)) from None
+        raise PythonSyntaxError(1, 1, str(error), certain=False) from None
 
 
 def parse_text(text: str) -> ast.Module | None:
@@ -121,14 +126,24 @@ def _decode(source: bytes) -> str:
     except UnicodeDecodeError as error:
         # The position in the codec's error does not include the byte order mark.
         start = error.start + len(source) - len(error.object)
-        raise _error_at(source, start, "this is not UTF-8") from None
+        not_utf8 = _error_at(source, start, "this is not UTF-8")
+        # The search for a declaration refuses these bytes too, so that it gets others in their place.
+        in_ascii = source.decode("ascii", "replace").encode("ascii", "replace")
+        not_utf8.certain = _declares_utf8(in_ascii)
+        raise not_utf8 from None
+    if not _declares_utf8(source):
+        message = "the file declares an encoding other than UTF-8"
+        raise PythonSyntaxError(1, 1, message, certain=False)
+    return text
+
+
+def _declares_utf8(source: bytes) -> bool:
+    """Return whether Python reads a source as UTF-8, as it does without a declaration of an encoding."""
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     except SyntaxError:
         encoding = "unknown"
-    if encoding not in {"utf-8", "utf-8-sig"}:
-        raise PythonSyntaxError(1, 1, "the file declares an encoding other than UTF-8")
-    return text
+    return encoding in {"utf-8", "utf-8-sig"}
 
 
 def _error_at(source: bytes, place: int, message: str) -> PythonSyntaxError:
@@ -140,6 +155,13 @@ def _error_at(source: bytes, place: int, message: str) -> PythonSyntaxError:
 def split_lines(source: bytes) -> list[bytes]:
     """Return the lines, split where Python ends a line, without line ends."""
     return _LINE_END.split(source)
+
+
+def column_of(source: bytes, line: int, column: int) -> int:
+    """Return a column in characters, from 1; a syntax tree counts bytes, from 0."""
+    if not column:
+        return 1
+    return len(split_lines(source)[line - 1][:column].decode("utf-8", "replace")) + 1
 
 
 def line_places(text: str) -> list[int]:

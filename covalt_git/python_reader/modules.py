@@ -111,6 +111,7 @@ class Modules:
 
     Attributes:
         read: the texts of the modules that were read, by their names.
+        broken: the syntax errors of those that are not Python, by their names.
         asked: the names of those that were needed since it was last emptied.
     """
 
@@ -118,6 +119,7 @@ class Modules:
         self._load = load
         self._known: dict[str, Module | None] = {}
         self.read: dict[str, bytes] = {}
+        self.broken: dict[str, PythonSyntaxError] = {}
         self.asked: set[str] = set()
         self._resolved: dict[tuple[str, str], tuple[Target, set[str]]] = {}
 
@@ -130,7 +132,8 @@ class Modules:
             if loaded is not None:
                 try:
                     self.add(name, loaded)
-                except PythonSyntaxError:
+                except PythonSyntaxError as error:
+                    self.broken[name] = error
                     return None
         return self._known[name]
 

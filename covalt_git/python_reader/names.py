@@ -11,9 +11,12 @@ import builtins
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from covalt_git.json_values import canonical_json
+from covalt_git.python_reader.imports import imports_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from covalt_git.python_reader.imports import ImportStatement
 
 TYPE_ALIAS: Final[type | tuple[()]] = getattr(ast, "TypeAlias", ())
 """The node of ``type X = ...``, which Python has since 3.12."""
@@ -69,6 +72,9 @@ class ModuleNames(NamedTuple):
     bindings: Mapping[str, tuple[Binding, ...]]
     stars: tuple[str, ...] = ()
     """Modules of ``from module import *``, as they are written."""
+
+    imports: tuple[ImportStatement, ...] = ()
+    """The imports of the module at any depth."""
 
     @property
     def has_star(self) -> bool:
@@ -151,7 +157,8 @@ def read_names(module: ast.Module) -> ModuleNames:
         if isinstance(node, ast.Global):  # a call of the function may bind these names
             for name in node.names:
                 bindings.setdefault(name, []).append(Binding(certain=False))
-    return ModuleNames({name: tuple(bound) for name, bound in bindings.items()}, tuple(stars))
+    bound_names = {name: tuple(bound) for name, bound in bindings.items()}
+    return ModuleNames(bound_names, tuple(stars), imports_of(module))
 
 
 def _statements(module: ast.Module) -> Iterator[ast.AST]:

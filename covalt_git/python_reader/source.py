@@ -21,7 +21,7 @@ from covalt_git.models.tool_properties import SAME_NAMES_SCHEMA, UNREAD_SCHEMA
 from covalt_git.python_reader import wrappers
 from covalt_git.python_reader.classes import class_schema
 from covalt_git.python_reader.fields import Parameter, read_parameter
-from covalt_git.python_reader.module_text import PythonSyntaxError, split_lines
+from covalt_git.python_reader.module_text import PythonSyntaxError, column_of
 from covalt_git.python_reader.modules import Module, Modules, function_of, names_of
 from covalt_git.python_reader.names import FunctionNode, ModuleNames, UnknownError
 from covalt_git.python_reader.no_json import missing_names
@@ -266,7 +266,7 @@ def _read_definitions(
         modules=read_modules,
         packages=reader.document.packages,
         line=node.lineno,
-        col=_column(source, node),
+        col=column_of(source, node.lineno, node.col_offset),
         defect=defect,
         remedy=remedy,
     )
@@ -346,14 +346,6 @@ def _keeps(decorator: ast.expr, module: Module, modules: Modules) -> bool:
     if origin == _TOOL or origin in _TRANSPARENT:
         return True
     return wrappers.keeps_signature(decorator, module, modules)
-
-
-def _column(source: bytes, node: FunctionNode) -> int:
-    """Return the column of a definition in characters, from 1; Python counts bytes."""
-    if not node.col_offset:
-        return 1
-    line = split_lines(source)[node.lineno - 1]
-    return len(line[: node.col_offset].decode("utf-8", "replace")) + 1
 
 
 def _unknown_tool(names: ModuleNames, function: str) -> ToolDefinition:
