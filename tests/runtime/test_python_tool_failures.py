@@ -32,6 +32,9 @@ class Loud(Exception):
 @pytest.mark.parametrize("name", TABLES["modules"])
 def test_module_that_cannot_be_imported_is_reported(workshop: Workshop, name: str) -> None:
     row = TABLES["modules"][name]
+    if "other" in row:
+        workshop.write("tools/other.py", row["other"])
+
     error = error_of(workshop.run(row["source"]))
 
     assert (error.code, error.message) == ("cannot_load", row["message"])

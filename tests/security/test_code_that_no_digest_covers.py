@@ -92,7 +92,8 @@ def test_bytecode_without_source_is_a_problem(aim: World, name: str) -> None:
 def test_a_tool_cannot_import_from_pycache(world: World) -> None:
     """The source that was reviewed imports a module from a folder that is in no digest."""
     world.write("aim/toolset.yaml", TOOL.format("aim", "tools.a:who"))
-    imports = "from tools.__pycache__ import b"
+    # Of an import statement, `validate` reports that the module does not exist.
+    imports = "import importlib\nb = importlib.import_module('tools.__pycache__.b')"
     world.write("aim/tools/a.py", f"{imports}\ndef who() -> str:\n    return b.who()\n")
     world.write("aim/tools/__pycache__/b.py", WHO.format("attacker"))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import linecache
 import mmap
 import os
 import signal
@@ -320,12 +321,42 @@ def failure(code: str, error: BaseException, folder: Path) -> dict[str, Any]:
     for cause, how in _with_causes(error):
         if cause is not error:
             lines += [f"{how} {_named(cause)}", *_own_frames(cause, folder)]
+    message = _named(error)
+    if code == "cannot_load" and (place := _place(error, folder)):
+        if isinstance(error, SyntaxError):  # its text names the file without its folder
+            message = f"{type(error).__name__}: {error.msg}"
+        message = f"{message} ({place})"
     return {
         "status": "error",
         "code": code,
-        "message": _named(error),
+        "message": message,
         "traceback": "\n".join(lines),
     }
+
+
+def _place(error: BaseException, folder: Path) -> str:
+    """Return where in the toolset an exception is from, as ``path:line:col``: a syntax error, or the innermost frame."""
+    places: list[tuple[str, int | None, int, str]] = [
+        (
+            frame.filename,
+            frame.lineno,
+            frame.colno or 0,
+            linecache.getline(frame.filename, frame.lineno or 0),
+        )
+        for frame in traceback.extract_tb(error.__traceback__)
+    ]
+    if isinstance(error, SyntaxError):
+        column = max(0, (error.offset or 1) - 1)
+        places.append((error.filename or "", error.lineno, column, error.text or ""))
+    for filename, line, column, text in reversed(places):
+        with contextlib.suppress(
+            ValueError, TypeError
+        ):  # a tool may have raised it with other values
+            path = Path(filename).relative_to(folder)
+            # Python counts bytes.
+            before = text.encode("utf-8", "replace")[:column].decode("utf-8", "ignore")
+            return f"{path}:{int(line or 1)}:{len(before) + 1}"
+    return ""
 
 
 def _named(error: BaseException) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from flask import Blueprint, current_app, flash, g, make_response, render_template, request, url_for
@@ -15,7 +16,7 @@ from covalt_git.errors import CovaltError, UnknownNameError
 from covalt_git.grants.status import acting_grants
 from covalt_git.json_values import canonical_json
 from covalt_git.models.calls import main_argument
-from covalt_git.operations import scripts
+from covalt_git.operations import bundles, scripts
 from covalt_git.operations.calls import calls
 from covalt_git.operations.chats import manifests
 from covalt_git.operations.chats.tables import read_table
@@ -52,9 +53,18 @@ pages = Blueprint("calls", __name__)
 
 MOST_EARLIER = 5
 """Number of calls before a call among which the page searches an ended one."""
+_PLACE = re.compile(r"\((?P<place>(?P<path>[^()\n]+):(?P<line>[1-9]\d{0,8}):\d{1,9})\)\Z")
 
 CANCEL_S = 2.0
 """How long a form waits for the end of the call that it cancels, in seconds."""
+
+
+class _SourcePlace(NamedTuple):
+    """A place in a toolset's file: the text before it in a message, the place as text, and the URL of its line."""
+
+    before: str
+    place: str
+    url: str
 
 
 @pages.get("/chats/<chat_id>/calls/<call_id>")
@@ -82,6 +92,7 @@ def call(chat_id: str, call_id: str) -> str:
     return render_template(
         "call.html",
         call=record,
+        failed_at=_failed_at(record),
         line=CallLine.of(
             record,
             object=main_argument(record.tool_id, record.args),
@@ -119,6 +130,25 @@ def _earlier(record: CallAnswer) -> str | None:
         limit=MOST_EARLIER,
     )
     return next((row.id for row in listing.calls if row.post_manifest_id is not None), None)
+
+
+def _failed_at(record: CallAnswer) -> _SourcePlace | None:
+    """Return the place at the end of the message of a tool that could not be loaded, if the toolset still has this code."""
+    error, version = record.error_detail, record.toolset
+    match = _PLACE.search(error.message) if error and error.code == "cannot_load" else None
+    if match is None or version is None:
+        return None
+    try:
+        toolset = bundles.find_visible_toolset(request_context.context(), version.id)
+    except UnknownNameError:
+        return None
+    # Of other code, the line may be another one. The tool may have written the message, so the file may not exist.
+    if toolset.digest != version.digest or toolset.files.get(match["path"]) is None:
+        return None
+    url = url_for(
+        "toolsets.source", toolset_id=toolset.id, path=match["path"], _anchor=f"L{match['line']}"
+    )
+    return _SourcePlace(match.string[: match.start("place")], match["place"], url)
 
 
 def _undone_by(record: CallAnswer) -> str | None:

@@ -493,3 +493,27 @@ def test_titles_have_the_form_of_the_conversation(visitor: Visitor, api: Api) ->
         assert heading in page.text, path
     for path in ("/chats/c1", "/chats/c1/history", "/chats/c1/files/a.txt"):
         assert heading in visitor.open(path).text, path
+
+
+def test_the_place_that_failed_to_load_is_a_link_while_the_toolset_has_this_code(
+    visitor: Visitor, api: Api
+) -> None:
+    manifest = (
+        "id: broken\nname: Broken\nversion: '1'\ntools: [{id: run, entrypoint: tools.broken:run}]\n"
+    )
+    add_toolset(api.root, "broken", manifest, "from tools import parts\ndef run(): ...\n")
+    parts = api.root / "toolsets/broken/tools/parts.py"
+    parts.write_text('"""Parts."""\n\nparts = 1; raise RuntimeError("no <b>parts</b>")\n')
+    call = api.call("broken:run")
+    assert call["error"] == "cannot_load: RuntimeError: no <b>parts</b> (tools/parts.py:3:12)"
+
+    page = visitor.open(f"/chats/c1/calls/{call['id']}")
+    assert "RuntimeError: no &lt;b&gt;parts&lt;/b&gt; (<a" in page.source
+    assert page.link("tools/parts.py:3:12") == "/toolsets/broken/files/tools/parts.py#L3"
+    assert visitor.open("/toolsets/broken/files/tools/parts.py").status == 200
+
+    parts.write_text("parts = 1\n")
+
+    changed = visitor.open(f"/chats/c1/calls/{call['id']}")
+    assert "tools/parts.py:3:12" in changed.text
+    assert "tools/parts.py:3:12" not in [link.text for link in changed.links]
