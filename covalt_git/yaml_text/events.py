@@ -5,21 +5,30 @@ Nodes are not used, because libyaml's composer is recursive: 30,000 opening brac
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import yaml
 from yaml import events as kinds
+from yaml import tokens
 from yaml.error import MarkedYAMLError
 from yaml.scanner import ScannerError
 
 from covalt_git.yaml_text.characters import SURROGATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from yaml.error import Mark
 
-__all__ = ["Event", "MarkedYAMLError", "kinds", "open_events", "open_pure_python_events"]
+__all__ = [
+    "Event",
+    "MarkedYAMLError",
+    "Part",
+    "kinds",
+    "open_events",
+    "open_pure_python_events",
+    "parts_of",
+]
 
 
 class Event(Protocol):
@@ -63,3 +72,47 @@ def open_pure_python_events(text: str) -> Callable[[], Event | None]:
         return event
 
     return next_event
+
+
+class Part(NamedTuple):
+    """A bracket or a text of YAML: the character with which it begins, ``""`` for a plain text, and its indexes."""
+
+    sign: str
+    start: int
+    end: int
+
+
+_BRACKETS = {
+    tokens.FlowSequenceStartToken: "[",
+    tokens.FlowSequenceEndToken: "]",
+    tokens.FlowMappingStartToken: "{",
+    tokens.FlowMappingEndToken: "}",
+}
+
+
+def parts_of(text: str) -> Iterator[Part | None]:
+    """Yield the brackets and texts in order, and None at the end of the text; nothing after a place that cannot be read.
+
+    Unlike the events, they go on where brackets do not match.  PyYAML's own scanner is slow, so this is for errors.
+    """
+    scanner: Any = yaml.BaseLoader(text)
+    while True:
+        try:
+            scanner.check_token()
+        except (yaml.YAMLError, ValueError, OverflowError):
+            # The scanner reads ahead: these are the tokens before the one that it cannot read.
+            yield from filter(None, map(_part_of, scanner.tokens))
+            return
+        token = scanner.get_token()
+        if token is None or isinstance(token, tokens.StreamEndToken):
+            yield None
+            return
+        if part := _part_of(token):
+            yield part
+
+
+def _part_of(token: Any) -> Part | None:
+    sign = _BRACKETS.get(type(token))
+    if isinstance(token, tokens.ScalarToken):
+        sign = token.style if token.style in ("'", '"') else ""
+    return None if sign is None else Part(sign, token.start_mark.index, token.end_mark.index)

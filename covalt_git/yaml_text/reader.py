@@ -16,6 +16,7 @@ from covalt_git.text.display import shorten
 from covalt_git.yaml_text.core_schema import NULLS, TEXT_STARTS, resolve
 from covalt_git.yaml_text.document import Lines, YamlDocument, YamlProblems
 from covalt_git.yaml_text.events import MarkedYAMLError, kinds, open_events
+from covalt_git.yaml_text.surroundings import surroundings_of
 from covalt_git.yaml_text.syntax_errors import CONFLICT, explanation
 
 if TYPE_CHECKING:
@@ -341,6 +342,12 @@ class _Reader:
             return
         at = error.problem_mark.index if error.problem_mark else 0
         pattern = explanation(error.problem or "not YAML", self._text[at : at + 1])
+        if pattern.code == codes.SYNTAX:
+            around = surroundings_of(self._text, at)
+            placed = around.explanation(at, self._lines, is_structural=pattern.structural)
+            if placed is not None:
+                self._note(placed.at, pattern.code, placed.message, placed.hint)
+                return
         if pattern.at_start and error.context_mark:
             at = error.context_mark.index
         self._note(at, pattern.code, pattern.message, pattern.hint)

@@ -12,6 +12,7 @@ class ErrorPattern(NamedTuple):
     """The message and hint for errors that ``pattern`` matches.
 
     ``at_start``: the place is the start of the enclosing value, not where the parser stopped.
+    ``structural``: the cause may be a bracket that was opened above and is not closed.
     """
 
     pattern: str
@@ -19,6 +20,7 @@ class ErrorPattern(NamedTuple):
     hint: str
     code: str = codes.SYNTAX
     at_start: bool = False
+    structural: bool = False
 
 
 CONFLICT: Final = ErrorPattern("", "a merge conflict marker", "resolve the merge conflict")
@@ -42,17 +44,20 @@ _EXPLANATIONS: Final = (
         "mapping values are not allowed",
         "a ':' is not allowed here",
         "align the key with those above, quote a text that contains ': ', or close a quote above",
+        structural=True,
     ),
     ErrorPattern(
         "could not find expected ':'",
         "the line has no 'key:'",
         "write `key: value`, or indent the line if it continues the text above",
         at_start=True,
+        structural=True,
     ),
     ErrorPattern(
         "expected key|expected '-'|expected <block end>",
         "the indentation does not match the lines above",
         "align it with the other keys or items",
+        structural=True,
     ),
     ErrorPattern(
         "cannot start any token, at \t|found a tab",
@@ -65,29 +70,37 @@ _EXPLANATIONS: Final = (
         "this bracket is not closed",
         "close it with `]` or `}`",
         at_start=True,
+        structural=True,
     ),
     ErrorPattern(
-        "node content.*, at $", "the text ends inside brackets", "close them with `]` or `}`"
+        "node content.*, at $",
+        "the text ends inside brackets",
+        "close them with `]` or `}`",
+        structural=True,
     ),
     ErrorPattern(
         "expected ',' or ']'",
         "no ',' or ']' after an item",
         "write `[a, b]`, or quote a text that contains brackets",
+        structural=True,
     ),
     ErrorPattern(
         "expected ',' or '}'",
         "no ',' or '}' after a value",
         "write `{a: 1, b: 2}`, or quote a text that contains brackets",
+        structural=True,
     ),
     ErrorPattern(
         "expected (?:the )?node content",
         "no value before {found}",
         "add it, or quote a text that contains {found}",
+        structural=True,
     ),
     ErrorPattern(
         "sequence entries are not allowed",
         "a list cannot start here",
         "start it on a new line, or quote a text that starts with '- '",
+        structural=True,
     ),
     ErrorPattern(
         "unexpected end of stream",
@@ -118,6 +131,8 @@ _EXPLANATIONS: Final = (
     ErrorPattern("undefined tag handle", "a tag", "remove it", code=codes.TAG),
     ErrorPattern("incompatible", "a YAML version other than 1.2", "remove the line"),
     ErrorPattern("directive", "an unknown directive", "remove the line"),
-    ErrorPattern("<document start>", "more text after the end", "remove it, or indent it"),
+    ErrorPattern(
+        "<document start>", "more text after the end", "remove it, or indent it", structural=True
+    ),
 )
 """The first one that matches the parser's message and the character where it stopped is used."""

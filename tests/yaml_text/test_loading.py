@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalt_git.json_values.canonical_json import NotJsonError
@@ -16,6 +16,7 @@ from covalt_git.problems import codes
 from covalt_git.yaml_text import MAX_BYTES, YamlDocument, YamlProblems, dump, load, load_file
 from covalt_git.yaml_text.characters import escaped
 from covalt_git.yaml_text.events import open_pure_python_events
+from tests.examples import examples
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -59,9 +60,36 @@ def test_text_and_its_bytes_are_read_as(text: str, data: Any) -> None:
 # Problems
 
 
-@pytest.mark.parametrize(("text", "problems"), TABLES["refused"])
+@pytest.mark.parametrize(("text", "problems"), TABLES["refused"] + TABLES["unclosed"])
 def test_refused_text_names_the_place_of_each_problem(text: str, problems: list[str]) -> None:
     assert problems_of(text) == problems
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(
+    st.lists(st.sampled_from(["{k: [v, w]}", "[v, {k: v}]", "[{k: v}, '}', w]"]), min_size=1),
+    st.data(),
+)
+def test_a_bracket_without_its_end_is_reported_where_it_was_opened(
+    values: list[str], data: st.DataObject
+) -> None:
+    text = "".join(f"- {value}\n" for value in values)
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for place, character in enumerate(text):
+        if character in "[{":
+            opened.append(place)
+        elif character in "]}" and text[place - 1] != "'":
+            pairs[place] = opened.pop()
+    missing = data.draw(st.sampled_from(sorted(pairs)))
+
+    with pytest.raises(YamlProblems) as caught:
+        load(text[:missing] + text[missing + 1 :], "f")
+
+    (problem,) = caught.value.problems
+    line = text.count("\n", 0, pairs[missing]) + 1
+    col = pairs[missing] - text.rfind("\n", 0, pairs[missing])
+    assert (problem.line, problem.col, problem.code) == (line, col, codes.SYNTAX)
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000])
@@ -251,7 +279,7 @@ DIFFERENT = ("%ed%a0%80", r"\ud83d", r"C:\dir", " \tx")
 
 def test_pure_python_parser_reads_and_refuses_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     assert yaml.__with_libyaml__
-    rows = TABLES["documents"] + TABLES["refused"]
+    rows = TABLES["documents"] + TABLES["refused"] + TABLES["unclosed"]
     texts = [PLACES, "[" * 1000, *(row[0] for row in rows)]
     texts = [text for text in texts if not any(bad in text for bad in DIFFERENT)]
     expected = [outcome(text) for text in texts]
