@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Event",
     "MarkedYAMLError",
-    "Part",
+    "TextPart",
     "kinds",
     "open_events",
     "open_pure_python_events",
@@ -74,7 +74,7 @@ def open_pure_python_events(text: str) -> Callable[[], Event | None]:
     return next_event
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     """A bracket or a text of YAML: the character with which it begins, ``""`` for a plain text, and its indexes."""
 
     sign: str
@@ -90,7 +90,7 @@ _BRACKETS = {
 }
 
 
-def parts_of(text: str) -> Iterator[Part | None]:
+def parts_of(text: str) -> Iterator[TextPart | None]:
     """Yield the brackets and texts in order, and None at the end of the text; nothing after a place that cannot be read.
 
     Unlike the events, they go on where brackets do not match.  PyYAML's own scanner is slow, so this is for errors.
@@ -111,8 +111,8 @@ def parts_of(text: str) -> Iterator[Part | None]:
             yield part
 
 
-def _part_of(token: Any) -> Part | None:
+def _part_of(token: Any) -> TextPart | None:
     sign = _BRACKETS.get(type(token))
     if isinstance(token, tokens.ScalarToken):
         sign = token.style if token.style in ("'", '"') else ""
-    return None if sign is None else Part(sign, token.start_mark.index, token.end_mark.index)
+    return None if sign is None else TextPart(sign, token.start_mark.index, token.end_mark.index)

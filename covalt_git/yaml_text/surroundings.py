@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from covalt_git.yaml_text.document import Lines
-    from covalt_git.yaml_text.events import Part
+    from covalt_git.yaml_text.events import TextPart
 
 _MOST_CHARACTERS: Final = 1 << 18
 """The length of a text that is searched: this takes a second for a million characters."""
@@ -47,8 +47,8 @@ class Surroundings(NamedTuple):
     """
 
     text: str
-    quoted: Part | None
-    bracket: Part | None
+    quoted: TextPart | None
+    bracket: TextPart | None
     is_closed: bool | None
 
     def explanation(self, at: int, lines: Lines, *, is_structural: bool) -> Placed | None:
@@ -81,7 +81,7 @@ class Surroundings(NamedTuple):
             return Placed(at, message, hint)
         return None
 
-    def _of_quoted(self, quoted: Part, at: int, lines: Lines) -> Placed | None:
+    def _of_quoted(self, quoted: TextPart, at: int, lines: Lines) -> Placed | None:
         sign = quoted.sign
         begin, end = lines.locate(quoted.start), lines.locate(quoted.end - 1)
         if begin[0] < end[0]:
@@ -102,10 +102,10 @@ def surroundings_of(text: str, at: int) -> Surroundings:
     """Return what is around the index ``at`` of a text that is not YAML."""
     if len(text) > _MOST_CHARACTERS:
         return Surroundings(text, None, None, None)
-    brackets: list[Part] = []
-    last: Part | None = None
+    brackets: list[TextPart] = []
+    last: TextPart | None = None
     parts = parts_of(text)
-    following: Iterable[Part | None] = parts
+    following: Iterable[TextPart | None] = parts
     for part in parts:
         if part is None or part.start >= at:
             following = chain([part], parts)
@@ -124,7 +124,7 @@ def surroundings_of(text: str, at: int) -> Surroundings:
     return Surroundings(text, quoted, bracket, bracket and _is_closed(bracket, iter(following)))
 
 
-def _goes_on(text: str, quoted: Part, at: int) -> bool:
+def _goes_on(text: str, quoted: TextPart, at: int) -> bool:
     """Return whether a quoted text is followed in its last line by what cannot follow it, up to a place."""
     gap = text[quoted.end : at]
     if "\n" in gap or "\r" in gap or not text[at : at + 1].strip():
@@ -132,7 +132,7 @@ def _goes_on(text: str, quoted: Part, at: int) -> bool:
     return not gap.strip() or text[quoted.end] not in _ENDS
 
 
-def _is_closed(bracket: Part, following: Iterator[Part | None]) -> bool | None:
+def _is_closed(bracket: TextPart, following: Iterator[TextPart | None]) -> bool | None:
     """Return whether a bracket is closed by the parts after it, of which the brackets before it are not known."""
     open_signs = [bracket.sign]
     for part in following:

@@ -354,8 +354,8 @@ def _place(error: BaseException, folder: Path) -> str:
         ):  # a tool may have raised it with other values
             path = Path(filename).relative_to(folder)
             # Python counts bytes.
-            before = text.encode("utf-8", "replace")[:column].decode("utf-8", "ignore")
-            return f"{path}:{int(line or 1)}:{len(before) + 1}"
+            head = text.encode("utf-8", "replace")[:column].decode("utf-8", "ignore")
+            return f"{path}:{int(line or 1)}:{len(head) + 1}"
     return ""
 
 
