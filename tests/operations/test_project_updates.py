@@ -212,7 +212,7 @@ def test_a_commit_with_errors_is_not_used(node: Path, origin: Origin) -> None:
     assert state.current == good
     assert state.waiting is not None
     assert (state.waiting.commit, state.waiting.kind) == (bad, "invalid")
-    assert "toolsets/gear/toolset.yaml:2: CG102" in state.waiting.why
+    assert "toolsets/gear/toolset.yaml:1: CG102" in state.waiting.why
     assert call(node)["result"] == "A"
     (need,) = [
         need for need in perform_on(node, "list_needs")["needs"] if need["kind"] == "project"
