@@ -101,6 +101,8 @@ def show_toolset(toolset_id: str) -> None:
     for claim in toolset.namespace_claims:
         words = f"the toolset {claim.toolset_id!r} declares the namespace {claim.namespace!r} too"
         place = f"{claim.problem.path}:{claim.problem.line}"
+        if claim.is_listed:
+            words += ", and the tools listed under it are those of that toolset"
         output.say(f"{words}: {place}\n  hint: {claim.problem.hint}", fg="yellow")
     print_problems(toolset.problems, context().project.root)
 

@@ -110,7 +110,8 @@ CREATE TABLE toolset_readings (
     paths      BLOB NOT NULL,                     -- of the toolset, separated by NUL
     enabled    INTEGER NOT NULL CHECK (enabled IN (0, 1)),  -- in its state file
     lacks_grants INTEGER NOT NULL CHECK (lacks_grants IN (0, 1)),  -- of its requests; 0 if not sound
-    namespaces TEXT NOT NULL CHECK (json_valid(namespaces))  -- of its servers and sources: place, id, namespace
+    namespaces TEXT NOT NULL CHECK (json_valid(namespaces)),  -- of its servers and sources: place, id, namespace
+    installed_at TEXT                              -- in its state file; NULL: created in the project
 ) STRICT, WITHOUT ROWID;
 
 -- Chats: data/chats/<id>/store.git.

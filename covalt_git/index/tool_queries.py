@@ -10,6 +10,7 @@ from covalt_git.errors import Problem
 from covalt_git.index import search, toolset_rows
 from covalt_git.index.synced_index import SyncedIndex, row_values
 from covalt_git.json_values import canonical_json
+from covalt_git.manifests.override_keys import Claimant
 from covalt_git.models.prompts import Prompt, Resource, ToolsetItem
 from covalt_git.models.tool import Tool
 from covalt_git.names import BUILTIN_NAMESPACE
@@ -74,16 +75,25 @@ class ToolQueries(SyncedIndex):
         )
         return dict(pairs)
 
-    def namespaces(self) -> list[tuple[str, list[Namespace]]]:
+    def namespaces(self) -> list[tuple[str, tuple[Namespace, ...]]]:
         """Return the ids of all toolsets with the namespaces of their servers and sources."""
+        return [(claimant.id, claimant.namespaces) for claimant in self.claimants()]
+
+    def claimants(self) -> list[Claimant]:
+        """Return all toolsets with the namespaces of their servers and sources."""
         return self.read(
-            "SELECT toolset_id, namespaces FROM toolset_readings ORDER BY toolset_id",
-            convert=lambda row: (
+            """
+            SELECT toolset_id, enabled, installed_at, namespaces
+            FROM toolset_readings ORDER BY toolset_id
+            """,
+            convert=lambda row: Claimant(
                 row["toolset_id"],
-                [
+                bool(row["enabled"]),
+                row["installed_at"],
+                tuple(
                     (tuple(place), name, named)
                     for place, name, named in canonical_json.loads(row["namespaces"])
-                ],
+                ),
             ),
         )
 

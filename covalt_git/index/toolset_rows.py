@@ -132,6 +132,7 @@ def _reading_row(toolset: Toolset, signature: ToolsetSignature) -> Row:
         "tool_ids": as_text(toolset.tool_ids),
         "paths": signature.paths,
         "namespaces": as_text(declared_with_aliases(toolset.manifest, toolset.state)),
+        "installed_at": toolset.state.installed_at,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.names import ToolId
 
@@ -16,6 +16,23 @@ if TYPE_CHECKING:
 
     Namespace = tuple[Loc, str, str]
     """A server or source: its place in the manifest, its id there, and its namespace in this project."""
+
+
+class Claimant(NamedTuple):
+    """A toolset, and what decides which one of several has a namespace.
+
+    ``installed_at`` is when it was imported, in ISO 8601; None for the project's own toolsets.
+    """
+
+    id: str
+    enabled: bool
+    installed_at: str | None
+    namespaces: tuple[Namespace, ...]
+
+    @property
+    def precedence(self) -> tuple[bool, str]:
+        """Sort key: enabled toolsets, then the project's own ones, then those that were imported first."""
+        return not self.enabled, self.installed_at or ""
 
 
 def override_key(toolset_id: str, tool_id: str) -> str:

@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from covalt_git import timestamps
+from covalt_git.catalog import toolset_cache
 from covalt_git.errors import Problem, UnknownNameError, listed
-from covalt_git.manifests.override_keys import declared_with_aliases
+from covalt_git.manifests.override_keys import Claimant, declared_with_aliases
 from covalt_git.names import id_key
 from covalt_git.operations.registry import Result
 from covalt_git.sources.left_over import accepted_names
-from covalt_git.toolsets.project_files import left_over_locks, namespace_conflicts
+from covalt_git.toolsets.project_files import (
+    contested_claims,
+    left_over_locks,
+    listed_owner,
+    namespace_conflicts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,6 +49,9 @@ class NamespaceClaim(Result):
     namespace: str
     toolset_id: str
     problem: Problem
+    is_listed: bool = Field(
+        description="Whether the tools that are listed under the namespace are those of ``toolset_id``."
+    )
 
 
 class LeftOverLockRow(Result):
@@ -94,6 +104,15 @@ def add_counts(row: JsonObject, across: Iterable[Problem]) -> None:
         row[name] = row.get(name, 0) + 1
 
 
+def taken_from(context: Context, toolset_id: str) -> dict[str, NamespaceConflict]:
+    """Return the conflicts about namespaces that a toolset declares and another one has; as :func:`problems_across`."""
+    return {
+        conflict.namespace: conflict
+        for conflict in _conflicts(context)
+        if _toolset_of(conflict) == toolset_id and conflict.owner != toolset_id
+    }
+
+
 def namespace_claims(context: Context, toolset_id: str) -> tuple[NamespaceClaim, ...]:
     """Return the namespaces of a toolset that other toolsets declare too; as :func:`problems_across` for an admin only."""
     return tuple(
@@ -101,6 +120,7 @@ def namespace_claims(context: Context, toolset_id: str) -> tuple[NamespaceClaim,
             namespace=conflict.namespace,
             toolset_id=_toolset_of(conflict),
             problem=conflict.problem,
+            is_listed=listed_owner(context.root, conflict.namespace) == _toolset_of(conflict),
         )
         for conflict in _conflicts(context)
         if conflict.owner == toolset_id and _toolset_of(conflict) != toolset_id
@@ -120,24 +140,65 @@ def claimants(context: Context, namespace: str) -> tuple[str, ...]:
 def _conflicts(context: Context) -> list[NamespaceConflict]:
     if not context.is_admin:
         return []
-    return namespace_conflicts(context.root, context.toolset_index().namespaces())
+    return namespace_conflicts(context.root, context.toolset_index().claimants())
 
 
 def _toolset_of(conflict: NamespaceConflict) -> str:
     return conflict.problem.path.split("/", 2)[1]
 
 
-def namespace_owners(context: Context, toolset: Toolset) -> list[str]:
-    """Return which namespaces of a toolset another one has already, one line each."""
-    owners = {
-        id_key(named): other
-        for other, names in context.toolset_index().namespaces()
-        if other != toolset.id
-        for named in (other, *(name for _, _, name in names))
-    }
+def taken_namespaces(context: Context, toolset: Toolset) -> list[str]:
+    """Return what happens to each namespace of an imported toolset that another toolset declares too, one line each.
+
+    The decision is that of ``validate``, for the toolset as it is after the import, and for the case that it is enabled.
+    """
+    everyone = {claimant.id: claimant for claimant in context.toolset_index().claimants()}
+    # A dry run of a first import has no state file yet.  One of an update has the aliases of this project.
+    existing = everyone.pop(toolset.id, None)
+    state = toolset.state
+    if existing is not None:
+        state = toolset_cache.toolset(context.root, toolset.id).state
+    namespaces = declared_with_aliases(toolset.manifest, state)
+    imported = Claimant(toolset.id, enabled=False, installed_at=timestamps.now(), namespaces=())
+    imported = (existing or imported)._replace(namespaces=namespaces)
+
+    def conflicts(claimant: Claimant) -> dict[str, tuple[str, str]]:
+        """Return the toolset that has the error, and the owner, of each namespace that concerns the imported one."""
+        contested = contested_claims(context.root, [*everyone.values(), claimant])
+        return {
+            id_key(claim.namespace): (claim.toolset_id, owner)
+            for claim, owner in contested
+            if owner != claim.toolset_id and toolset.id in {owner, claim.toolset_id}
+        }
+
+    after, if_enabled = conflicts(imported), conflicts(imported._replace(enabled=True))
+    declared = [(toolset.id, toolset.id), *((name, named) for _, name, named in namespaces)]
     return [
-        f"the toolset {owners[id_key(named)]!r} already has the namespace {named!r}:"
-        f" its tools are listed only after you rename one of them"
-        for _, _, named in declared_with_aliases(toolset.manifest, toolset.state)
-        if id_key(named) in owners
+        _taken(toolset.id, name, named, *after[id_key(named)], if_enabled[id_key(named)])
+        for name, named in dict.fromkeys(declared)
+        if id_key(named) in after
     ]
+
+
+def _taken(
+    toolset_id: str,
+    name: str,
+    namespace: str,
+    faulty: str,
+    owner: str,
+    if_enabled: tuple[str, str],
+) -> str:
+    other = owner if faulty == toolset_id else faulty
+    if faulty == other:
+        return (
+            f"the imported toolset has the namespace {namespace!r}, which the toolset {other!r} declares too:"
+            f" {other!r} gets an error, and its tools of {namespace!r} cannot be called until one of them has another name"
+        )
+    line = (
+        f"the toolset {other!r} keeps the namespace {namespace!r}: the imported toolset gets an error, and its tools of"
+        f" {namespace!r} are not listed until it has another name. After the import, rename it in toolset.yaml, or write in"
+        f" toolsets/state/{toolset_id}.yaml: aliases: {{{name}: {toolset_id}-{name}}}"
+    )
+    if if_enabled[0] == other:
+        line += f". If you enable it, {other!r} gets the error instead, because it is disabled"
+    return line

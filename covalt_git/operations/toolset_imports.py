@@ -35,7 +35,7 @@ from covalt_git.operations.formats.conversions import (
     source_at,
 )
 from covalt_git.operations.grants import MOST_PERMISSIONS, Reason
-from covalt_git.operations.namespace_problems import namespace_owners
+from covalt_git.operations.namespace_problems import taken_namespaces
 from covalt_git.operations.registry import (
     TRUSTING,
     Request,
@@ -270,7 +270,7 @@ class ToolsetImported(ToolsetContent):
         " ``existing`` or another ``toolset_id``."
     )
     taken: tuple[str, ...] = Field(
-        description="Namespaces of its servers and sources that another toolset has already."
+        description="What happens to each of its namespaces that another toolset declares too, one line each."
     )
     free_id: str = Field(description="An id that no toolset of the project has.")
     conversion: tuple[str, ...] = Field(
@@ -469,7 +469,9 @@ def import_bundle(
         return result
     folders = chosen_folders(result.script_folders, script_folders)
     sources = trust_toolset(context, imported_toolset.toolset, permissions, reason, folders)
-    return result.model_copy(update={"trusted": True, "sources": sources})
+    # It is enabled now, so that it may have a namespace that a disabled toolset declares.
+    taken = tuple(taken_namespaces(context, imported_toolset.toolset))
+    return result.model_copy(update={"trusted": True, "sources": sources, "taken": taken})
 
 
 def _import(context: Context, bundle: Bundle | Path, options: ImportOptions) -> ToolsetImported:
@@ -585,7 +587,7 @@ def _import_result(
         permissions=planned_permissions(context, toolset, requested_grants),
         script_folders=offered_folders(context, toolset),
         warnings=tuple(problem for problem in toolset.problems if problem.severity == "warning"),
-        taken=tuple(namespace_owners(context, toolset)),
+        taken=tuple(taken_namespaces(context, toolset)),
         update=None
         if imported_toolset.update is None
         else _update_result(context, imported_toolset.update, dry_run=dry_run),

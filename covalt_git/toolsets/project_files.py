@@ -13,10 +13,10 @@ from covalt_git.checks.text_files import check_text, without
 from covalt_git.errors import Problem, in_order
 from covalt_git.manifests.data_folder import data_problems
 from covalt_git.manifests.machine_folders import link_problems
-from covalt_git.manifests.override_keys import declared_with_aliases
+from covalt_git.manifests.override_keys import Claimant, declared_with_aliases
 from covalt_git.manifests.project_config import config_reading
 from covalt_git.manifests.reading import Reading, read_yaml, shown_path
-from covalt_git.manifests.state_files import LOCK_FOLDER, read_lock
+from covalt_git.manifests.state_files import LOCK_FOLDER, lock_file, read_lock
 from covalt_git.manifests.toolset_files import MANIFEST, STATE_FOLDER, readable, toolset_ids
 from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.names import (
@@ -47,7 +47,8 @@ class CheckedToolset(NamedTuple):
     """The parts of a toolset that checks across toolsets need.
 
     ``tool_ids`` are as in :class:`Toolset`.  ``requests_grants`` is true if it may lack a grant.
-    ``namespaces`` are those of its servers and sources.  ``locks`` are the paths of its servers' lock files.
+    ``namespaces`` are those of its servers and sources.  ``installed_at`` is when it was imported.  ``locks`` are the
+    paths of its servers' lock files.
     """
 
     id: str
@@ -57,6 +58,7 @@ class CheckedToolset(NamedTuple):
     tool_ids: list[str] | None
     requests_grants: bool
     namespaces: tuple[Namespace, ...]
+    installed_at: str | None
     locks: tuple[str, ...]
     problems: tuple[Problem, ...]
 
@@ -71,9 +73,15 @@ class CheckedToolset(NamedTuple):
             toolset.tool_ids,
             toolset.id == REGISTRY_NAMESPACE or _requests_grants(toolset.manifest),
             declared_with_aliases(toolset.manifest, toolset.state),
+            toolset.state.installed_at,
             tuple(lock.path for lock in toolset.locks.values()),
             toolset.problems,
         )
+
+    @property
+    def claimant(self) -> Claimant:
+        """The part of it that decides about namespaces."""
+        return Claimant(self.id, self.enabled, self.installed_at, self.namespaces)
 
 
 def _requests_grants(manifest: ToolsetManifest | None) -> bool:
@@ -125,8 +133,8 @@ def read_around(root: Path, toolsets: tuple[CheckedToolset, ...]) -> ProjectRead
         *(problem for toolset in toolsets for problem in toolset.problems),
     ]
     problems += _wide_waivers(config, root, toolsets)
-    named = ((toolset.id, toolset.namespaces) for toolset in toolsets)
-    problems += (conflict.problem for conflict in namespace_conflicts(root, named))
+    claimants = [toolset.claimant for toolset in toolsets]
+    problems += (conflict.problem for conflict in namespace_conflicts(root, claimants))
     problems += _orphan_problems(root, toolsets)
     problems += _stray_problems(root, toolsets)
     problems += _lock_problems(root, toolsets)
@@ -211,36 +219,81 @@ class NamespaceConflict(NamedTuple):
     problem: Problem
 
 
-def namespace_conflicts(
-    root: Path, toolsets: Iterable[tuple[str, Iterable[Namespace]]]
-) -> list[NamespaceConflict]:
-    """Find namespaces that two toolsets use.  A server may have the id of the toolset that contains it.
+class Declaration(NamedTuple):
+    """A namespace that a toolset declares: the place in its manifest, the id there, and the namespace in this project."""
 
-    ``toolsets`` are the ids of all toolsets with the namespaces of their servers and sources.
+    toolset_id: str
+    place: Loc
+    name: str
+    namespace: str
+
+    @property
+    def is_own_id(self) -> bool:
+        """Whether the namespace is the id of the toolset itself."""
+        return self.place == _OWN_ID
+
+
+_OWN_ID: Loc = ("id",)
+
+
+def contested_claims(
+    root: Path, claimants: Iterable[Claimant]
+) -> Iterator[tuple[Declaration, str]]:
+    """Yield each declaration of a namespace that another one has already, and the toolset that has it.
+
+    The toolset with this id has a namespace; then an enabled toolset; then the one whose tools are listed under it, so
+    that accepted tools keep their owner; then the one that is older in this project, and at last the first by name.  A
+    server may have the id of the toolset that contains it.
     """
-    own: Loc = ("id",)
-    every = list(toolsets)
+    toolsets = {claimant.id: claimant for claimant in claimants}
     # An alias renames a server or source only: the tools of a toolset always have its id.
-    claims = [(toolset_id, own, toolset_id, toolset_id) for toolset_id, _ in every]
-    claims += [(toolset_id, *declared) for toolset_id, names in every for declared in names]
-    owners: dict[str, tuple[str, Loc]] = {}
+    claims = [Declaration(name, _OWN_ID, name, name) for name in toolsets]
+    claims += [
+        Declaration(toolset.id, *declared)
+        for toolset in toolsets.values()
+        for declared in toolset.namespaces
+    ]
+    groups: dict[str, list[Declaration]] = {}
+    for claim in claims:
+        if claim.namespace != BUILTIN_NAMESPACE:  # the checks of the toolset report it
+            groups.setdefault(id_key(claim.namespace), []).append(claim)
+
+    def precedence(claim: Declaration) -> tuple[bool, bool, bool, str]:
+        disabled, since = toolsets[claim.toolset_id].precedence
+        is_listed = listed_owner(root, claim.namespace) == claim.toolset_id
+        return not claim.is_own_id, disabled, not is_listed, since
+
+    for group in groups.values():
+        # Few projects have a conflict, and a lock can have thousands of tools.
+        first = group[0] if len(group) == 1 else min(group, key=precedence)
+        for claim in group:
+            # An alias created the conflict.  Equal ids in a manifest are reported as such.
+            twice = claim.namespace != claim.name and first.place not in {_OWN_ID, claim.place}
+            if first.toolset_id != claim.toolset_id or twice:
+                yield claim, first.toolset_id
+
+
+def listed_owner(root: Path, namespace: str) -> str | None:
+    """Return the toolset whose tools are listed under a namespace; None if none are."""
+    file = lock_file(root, namespace)
+    lock = read_lock(file, shown_path(file, root)).value if file.exists() else None
+    return None if lock is None else lock.toolset_id
+
+
+def namespace_conflicts(root: Path, claimants: Iterable[Claimant]) -> list[NamespaceConflict]:
+    """Return the conflict of each claim of :func:`contested_claims`, in the order of the toolsets."""
     conflicts = []
-    for toolset_id, loc, name, named in claims:
-        if named == BUILTIN_NAMESPACE:
-            continue  # the checks of the toolset report it
-        owner, at = owners.setdefault(id_key(named), (toolset_id, loc))
-        # An alias created the conflict.  Equal ids in a manifest are reported as such.
-        twice = named != name and at not in {own, loc}
-        if owner != toolset_id or twice:
-            hint = "rename one of them"
-            if loc != own:
-                alias = f"aliases: {{{name}: {toolset_id}-{name}}}"
-                hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset_id}.yaml: {alias}"
-            message = f"the toolset {owner!r} already has the namespace {named!r}"
-            file = root / "toolsets" / toolset_id / MANIFEST
-            manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
-            problem = manifest.problem(codes.NAMESPACE_TAKEN, loc, message, hint=hint)
-            conflicts.append(NamespaceConflict(owner, named, problem))
+    for claim, owner in contested_claims(root, claimants):
+        toolset_id = claim.toolset_id
+        hint = "rename one of them"
+        if not claim.is_own_id:
+            alias = f"aliases: {{{claim.name}: {toolset_id}-{claim.name}}}"
+            hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset_id}.yaml: {alias}"
+        message = f"the toolset {owner!r} already has the namespace {claim.namespace!r}"
+        file = root / "toolsets" / toolset_id / MANIFEST
+        manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
+        problem = manifest.problem(codes.NAMESPACE_TAKEN, claim.place, message, hint=hint)
+        conflicts.append(NamespaceConflict(owner, claim.namespace, problem))
     return conflicts
 
 
@@ -298,7 +351,7 @@ def left_over_locks(
 ) -> Iterator[LeftOverLock]:
     """Yield the locks of namespaces that no toolset has.
 
-    Other locks are not read: they can have thousands of tools.  ``toolsets`` are as for :func:`namespace_conflicts`.
+    Other locks are not read: they can have thousands of tools.  ``toolsets`` are the ids of all toolsets with the namespaces of their servers and sources.
     """
     every = list(toolsets)
     ids = {toolset_id for toolset_id, _ in every}

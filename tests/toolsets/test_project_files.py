@@ -91,3 +91,41 @@ def test_a_namespace_belongs_to_one_toolset(
 
     assert {one.code for one in found} <= {codes.NAMESPACE_TAKEN}
     assert [f"{one.path}:{one.line}" for one in found] == expected
+
+
+OFF = "enabled: false\n"
+IMPORTED = (
+    "source_type: zip\nsource_ref: x.json\ninstalled_at: '2026-0{}-01T00:00:00Z'\nenabled: true\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("states", "listed", "faulty"),
+    [
+        ({"a": OFF}, "", "a"),
+        ({"b": OFF}, "", "b"),
+        ({"a": OFF}, "a", "a"),  # an enabled toolset first, also if it has no tools yet
+        ({}, "a", "b"),
+        ({}, "b", "a"),
+        ({"a": OFF, "b": OFF}, "b", "a"),
+        ({"a": IMPORTED.format(1)}, "", "a"),  # the project's own toolset is older
+        ({"a": IMPORTED.format(2), "b": IMPORTED.format(1)}, "", "a"),
+        ({"a": IMPORTED.format(1), "b": IMPORTED.format(2)}, "", "b"),
+        ({"a": IMPORTED.format(1), "b": IMPORTED.format(2)}, "b", "a"),
+    ],
+)
+def test_a_namespace_of_two_toolsets_is_an_error_of_the_disabled_not_listed_or_newer_one(
+    tmp_path: Path, states: dict[str, str], listed: str, faulty: str
+) -> None:
+    put_toolsets(tmp_path, a=GITHUB, b=GITHUB)
+    for name, text in states.items():
+        put(tmp_path, f"state/{name}.yaml", text)
+    if listed:
+        lock = f"version: 1\nkind: mcp\nnamespace: github\ntoolset_id: {listed}\n"
+        put(tmp_path, "locks/github.yaml", lock)
+
+    problems = [one for one in read_project(tmp_path).problems if one.severity == "error"]
+
+    assert [(one.path, one.code) for one in problems] == [
+        (f"toolsets/{faulty}/toolset.yaml", codes.NAMESPACE_TAKEN)
+    ]

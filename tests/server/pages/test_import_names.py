@@ -139,3 +139,27 @@ def test_a_grant_of_a_replaced_server_is_revoked_where_its_notice_is(
     button = "Revoke the grant of files"
     page = visitor.send(form_with(page, button), button)
     assert "that it no longer has" not in visitor.open("/toolsets/mcp").text
+
+
+def test_a_second_file_with_the_same_servers_leaves_the_enabled_toolset_without_error(
+    visitor: Visitor,
+) -> None:
+    visitor.send(form_with(review(visitor, "files", name="servers.json"), "Import"), "Import")
+    visitor.send(visitor.open("/toolsets/servers").form("/enabled"))
+
+    page = review(visitor, "files", name="more.json")
+    assert "The toolset 'servers' keeps the namespace 'files'" in page.text
+    assert "aliases: {files: more-files}" in page.text
+    assert "gets the error instead" not in page.text
+    imported = visitor.send(form_with(page, "Import"), "Import")
+    assert "'servers' already has the namespace 'files'" in imported.text
+    assert "/toolsets/more/edit/toolset.yaml?line=6" in [link.href for link in imported.links]
+
+    assert "CG401" not in visitor.open("/toolsets/servers").text
+    assert "/toolsets/more/files/toolset.yaml#L6" in visitor.open("/").source
+
+    # Without the first toolset, the second one has the namespace once it is enabled.
+    visitor.send(visitor.open("/toolsets/servers").form("/enabled"))
+    third = review(visitor, "files", name="third.json")
+    assert "the toolset 'servers' keeps" in third.text.lower()
+    assert "If you enable it, 'servers' gets the error instead" in third.text
