@@ -151,7 +151,8 @@ def staged_bundle(root: Path, bundle_id: UUID) -> Bundle:
             return dataclasses.replace(Bundle.read(folder / _ARCHIVE), **source)
     except FileNotFoundError:
         raise BundleGoneError(
-            "the bundle was imported or discarded, or has expired", hint="choose the bundle again"
+            "this import is over: it was made or cancelled, or has expired",
+            hint="choose the file again",
         ) from None
 
 

@@ -23,12 +23,16 @@ _EMPTY = {"input", "meta", "link", "img", "br", "hr", "path", "circle", "line", 
 
 @dataclass
 class Form:
-    """A form of a page: where it goes, what its fields hold, and its buttons' names and values."""
+    """A form of a page: where it goes, what its fields hold, and its buttons' names and values.
+
+    A button outside of it belongs to it by its id.
+    """
 
     method: str
     action: str
     fields: dict[str, list[str]] = field(default_factory=dict)
     buttons: list[tuple[str, str, str]] = field(default_factory=list)
+    id: str = ""
 
 
 @dataclass
@@ -57,6 +61,7 @@ class Page(HTMLParser):
         self._open: list[str] = []
         self._select = ""
         self._area = ""
+        self._outside: Form | None = None
         self.feed(self.source)
         self.close()
 
@@ -107,7 +112,12 @@ class Page(HTMLParser):
         elif _ON_EACH_PAGE & {*self._open}:
             return
         elif tag == "form":
-            self.forms.append(Form(given.get("method", "get"), given.get("action", self.address)))
+            action = given.get("action", self.address)
+            self.forms.append(Form(given.get("method", "get"), action, id=given.get("id", "")))
+        elif tag == "button" and "form" in given:
+            form = next(form for form in self.forms if form.id == given["form"])
+            form.buttons.append((given.get("name", ""), given.get("value", ""), ""))
+            self._outside = form
         elif self.forms and "form" in self._open:
             self._field(tag, given)
 
@@ -143,6 +153,8 @@ class Page(HTMLParser):
             held = self.forms[-1].fields[self._area]
             held[0] = held[0].removeprefix("\n")
             self._area = ""
+        elif tag == "button":
+            self._outside = None
         elif tag == "select":
             self._select = ""
 
@@ -156,9 +168,10 @@ class Page(HTMLParser):
         if "a" in self._open and self.links:
             self.links[-1].text += data
         is_label = {"button", "form"} <= {*self._open} and not _ON_EACH_PAGE & {*self._open}
-        if is_label and self.forms and self.forms[-1].buttons:
-            name, value, words = self.forms[-1].buttons[-1]
-            self.forms[-1].buttons[-1] = (name, value, words + data)
+        form = self._outside or (self.forms[-1] if is_label and self.forms else None)
+        if form is not None and form.buttons:
+            name, value, words = form.buttons[-1]
+            form.buttons[-1] = (name, value, words + data)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from covalt_git.operations import needs, toolsets
 from covalt_git.operations.chats import manifests
 from covalt_server import request_context
 from covalt_server.pages.approvals import stale_approvals
-from covalt_server.pages.toolset_page import secret_address, unset_by_toolset
+from covalt_server.pages.toolset_page import failures_by_toolset, secret_address, unset_by_toolset
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def home() -> str:
         # Imported toolsets of MCP servers often have the same name.
         twice={name for name, count in Counter(row.name for row in rows).items() if count > 1},
         unset=unset_by_toolset(rows),
+        failed=failures_by_toolset(rows),
         admin=request_context.changes_files(),
     )
 

@@ -6,16 +6,24 @@ upload and imports exactly the same files.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
-from flask import Blueprint, make_response, redirect, render_template, request, url_for
+from flask import Blueprint, make_response, redirect, render_template, request, session, url_for
 
 from covalt_git.errors import CovaltError
 from covalt_git.installs.importing import Existing, InstalledError
-from covalt_git.installs.pending_imports import Bundle, drop_bundle, stage_bundle, staged_bundle
+from covalt_git.installs.pending_imports import (
+    Bundle,
+    BundleGoneError,
+    drop_bundle,
+    stage_bundle,
+    staged_bundle,
+)
 from covalt_git.installs.signatures import SignerChangedError
+from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.operations import toolset_imports
 from covalt_git.operations.formats import conversions
+from covalt_git.text import display
 from covalt_server.api.http import upload
 from covalt_server.pages import layout
 from covalt_server.pages.toolset_page import back, back_with_next_step
@@ -35,6 +43,13 @@ _WHAT = "import toolsets"
 
 _MOST_NAMED = 5
 """Servers and namespaces in a message, which a cookie has to hold."""
+
+
+_OUTCOMES = "imports"
+"""Name of the ends of imports in the session cookie."""
+
+_MOST_OUTCOMES, _LONGEST_NAME = 4, 60
+"""Ends of imports in the session cookie, and characters of their file names."""
 
 
 class _Choice(TypedDict, total=False):
@@ -152,6 +167,7 @@ def import_reviewed(bundle_id: UUID) -> Response:
         return _refused(error)
     # After the import, so that a refused one can be repeated from its review, with `force` for example.
     drop_bundle(root, bundle_id)
+    _remember(bundle_id, bundle, result.toolset_id)
     failed = _failed(result)
     conflicts = result.update is not None and result.update.conflicts
     kind: Literal["good", "warn"] = "warn" if failed or conflicts or result.taken else "good"
@@ -164,7 +180,11 @@ def import_reviewed(bundle_id: UUID) -> Response:
 @pages.post("/imports/<uuid:bundle_id>/drop")
 def drop(bundle_id: UUID) -> Response:
     """Delete a staged bundle without importing it."""
-    drop_bundle(as_admin(_WHAT).root, bundle_id)
+    root = as_admin(_WHAT).root
+    # In another window it may have been imported meanwhile.
+    bundle = staged_bundle(root, bundle_id)
+    drop_bundle(root, bundle_id)
+    _remember(bundle_id, bundle)
     return layout.back("toolsets.toolset_list", "Nothing was imported.")
 
 
@@ -175,6 +195,33 @@ def _permissions(servers: Collection[str]) -> tuple[str, ...]:
     for server in form.getlist("offered"):
         permissions += form.getlist(f"{'with' if server in servers else 'without'}:{server}")
     return tuple(permissions)
+
+
+class _Outcome(NamedTuple):
+    """The end of an import: the name of its file, and the toolset; without one, it was cancelled."""
+
+    bundle_id: str
+    file: str
+    toolset_id: str
+
+
+def _remember(bundle_id: UUID, bundle: Bundle, toolset_id: str = "") -> None:
+    """Store the end of an import in the session, for pages of it that are still open or in the history of the browser."""
+    outcome = _Outcome(str(bundle_id), display.shorten(bundle.name, _LONGEST_NAME), toolset_id)
+    session[_OUTCOMES] = [*session.get(_OUTCOMES, []), outcome][-_MOST_OUTCOMES:]
+
+
+@pages.errorhandler(BundleGoneError)
+def over(error: BundleGoneError) -> tuple[str, int]:
+    """Say what became of an import that is over, with the toolset."""
+    bundle_id = str((request.view_args or {}).get("bundle_id"))
+    outcomes = [_Outcome(*fields) for fields in session.get(_OUTCOMES, [])]
+    page = render_template(
+        "import_over.html",
+        outcome=next((entry for entry in outcomes if entry.bundle_id == bundle_id), None),
+        existing=toolset_ids(context().root / "toolsets"),
+    )
+    return page, error.http_status
 
 
 def _choice(values: Mapping[str, str]) -> _Choice:
@@ -200,7 +247,10 @@ def _read_bundle() -> Bundle:
         return toolset_imports.uploaded_bundle(upload(file), signed, source_format=source_format)
     if url:
         return Bundle.download(url)
-    raise CovaltError("no bundle was chosen", hint="choose a ZIP, or enter its URL")
+    raise CovaltError(
+        "no file was chosen",
+        hint="choose a ZIP or a document such as mcp.json, or enter the URL of a ZIP",
+    )
 
 
 def _replaced(preview: ToolsetImported, *, all_lacked: bool) -> tuple[list[str], list[str]]:

@@ -63,8 +63,8 @@ UNCHANGED = "No changes to commit."
 def install(app: Flask, guard: Guard) -> None:
     """Add the values that every template uses, and messages that survive a redirect.
 
-    The session cookie contains only these messages and the id of the session, to which the keys of previews belong.  So
-    its key may change when the server restarts.
+    The session cookie contains only these messages, the ends of the last imports, and the id of the session, to which
+    the keys of previews belong.  So its key may change when the server restarts.
     """
     app.secret_key = guard.session_key
     app.config.update(

@@ -20,10 +20,12 @@ from covalt_git.models.toolset_manifest import Source
 from covalt_git.models.toolset_state import WRITABLE
 from covalt_git.operations import sources, toolsets
 from covalt_git.operations.credentials import running_sign_ins, secrets
+from covalt_git.operations.namespace_problems import taken_from
 from covalt_git.runtime.mcp_servers import hidden_argument
 from covalt_git.sources import listing_failures
 from covalt_git.sources.definition_diff import definition_lines
 from covalt_git.sources.refresh import sources as tool_sources
+from covalt_git.sources.refresh import sources_of
 from covalt_server import request_context
 from covalt_server.pages import layout, toolset_files
 from covalt_server.pages.grant_groups import ProgramOffer, grant_groups, offer, with_offers
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from covalt_git.operations.registry import Operation
     from covalt_git.operations.toolsets import ToolsetRow
     from covalt_git.sources.refresh import ToolSource
+    from covalt_git.toolsets.project_files import NamespaceConflict
     from covalt_git.toolsets.toolset import Toolset
 
 MOST_RENAMED = 10
@@ -102,10 +105,14 @@ def repair_links(tool_id: str, error: CallError | None) -> list[RepairLink]:
 
 
 class NextStep(NamedTuple):
-    """What the user has to do before tools of a toolset can be called, as a sentence, and the part of the page for it."""
+    """What the user has to do before tools of a toolset can be called, as a sentence, with the words of its button.
+
+    The button leads to a part of the page.  Without a part it enables the toolset.
+    """
 
     text: str
-    anchor: str
+    button: str
+    anchor: str = ""
 
 
 def next_step(toolset_id: str) -> NextStep | None:
@@ -116,22 +123,80 @@ def next_step(toolset_id: str) -> NextStep | None:
         return None
     changes_files = request_context.changes_files()
     if detail.lacking and changes_files:
-        return NextStep("Next: grant what is still missing.", "grants")
+        return NextStep("Next: grant what is still missing.", "Show it", "grants")
     if context.is_admin and (
         names := list(unset_secrets(context.catalog.find_toolset(toolset_id)))
     ):
         more = f" and {len(names) - MOST_RENAMED} more" if len(names) > MOST_RENAMED else ""
         text = f"Still without a value: {', '.join(names[:MOST_RENAMED])}{more}."
-        return NextStep(text, f"secret-{quote(names[0])}")
+        return NextStep(text, "Give the value", f"secret-{quote(names[0])}")
     if not changes_files:
         return None
     if not detail.enabled:
-        return NextStep("Next: enable the toolset.", "")
-    if detail.waits_for == "listing":
-        return NextStep("Next: ask its servers for their tools.", "")
+        return NextStep("Next: enable the toolset.", "Enable it")
+    if detail.waits_for is None:
+        return None
+    unlisted = Unlisted.of(toolset_id)
     if detail.waits_for == "acceptance":
-        return NextStep("Next: review its tools, and accept them.", "")
-    return None
+        words = ("Next: review its tools, and accept them.", "Review them")
+        sources = [source for source in unlisted.sources if source.to_accept]
+    elif unlisted.failed:
+        words = (f"{unlisted.failure}.", "Show why")
+        sources = unlisted.failed
+    else:
+        words = ("Next: ask its servers for their tools.", "Show them")
+        sources = unlisted.waiting
+    # Without a source, another toolset has their namespaces, which the page says.
+    return NextStep(*words, f"source-{sources[0].namespace}") if sources else None
+
+
+class Unlisted(NamedTuple):
+    """The MCP servers and documents of a toolset, and why their tools are not listed.
+
+    Attributes:
+        sources: all with a valid namespace.
+        waiting: those that were not asked yet, and can be.
+        failed: those that were asked and did not list their tools.
+        taken: the conflicts about namespaces that another toolset has.
+    """
+
+    sources: list[ToolSource]
+    waiting: list[ToolSource]
+    failed: list[ToolSource]
+    taken: list[NamespaceConflict]
+
+    @classmethod
+    def of(cls, toolset_id: str) -> Unlisted:
+        context = request_context.context()
+        toolset = toolset_cache.toolset(context.root, toolset_id)
+        taken = taken_from(context, toolset_id)
+        sources = sources_of(context.root, toolset)
+        waiting, failed = [], []
+        for source in sources:
+            if source.lock is not None:
+                continue
+            if listing_failures.failure_of(context.root, source) is not None:
+                failed.append(source)
+            elif source.namespace not in taken:
+                waiting.append(source)
+        return cls(sources, waiting, failed, list(taken.values()))
+
+    @property
+    def failure(self) -> str:
+        """Which sources did not list their tools; empty if none was asked."""
+        if not self.failed:
+            return ""
+        first, *others = (source.declared.id for source in self.failed)
+        if not others:
+            return f"{first} did not list its tools"
+        return f"{len(self.failed)} servers did not list their tools"
+
+
+def failures_by_toolset(rows: Iterable[ToolsetRow]) -> dict[str, str]:
+    """Return which servers of toolsets that wait for a listing did not list their tools, by the ids of the toolsets."""
+    waiting = (row.id for row in rows if row.sound and row.enabled and row.waits_for == "listing")
+    failures = {toolset_id: Unlisted.of(toolset_id).failure for toolset_id in waiting}
+    return {toolset_id: words for toolset_id, words in failures.items() if words}
 
 
 def unset_by_toolset(rows: Iterable[ToolsetRow]) -> dict[str, list[str]]:
@@ -201,11 +266,7 @@ def toolset_page(
         else None,
         ended=offer(toolset, *ended_grants(toolset)) if may_grant and detail.ended else None,
         given=given,
-        failed_first=[
-            source.namespace
-            for source in given
-            if source.lock is None and listing_failures.failure_of(root, source) is not None
-        ],
+        unlisted=Unlisted.of(toolset_id) if detail.waits_for and detail.files else None,
         connections=connections,
         failure_of=lambda source: listing_failures.failure_of(root, source),
         hidden_of=lambda source, why: _hidden_file(toolset, source, why) if may_grant else None,
@@ -312,7 +373,7 @@ def back_with_next_step(
     step = next_step(toolset_id)
     if step is None:
         return back(toolset_id, anchor, message, kind)
-    flash(f"{message} {step.text}", "warn")
+    flash((f"{message} {step.text}", toolset_id, step.anchor, step.button), "step")
     return back(toolset_id, step.anchor or anchor, "")
 
 

@@ -20,7 +20,12 @@ from covalt_git.operations.namespace_problems import problems_across
 from covalt_server import request_context
 from covalt_server.api.http import send
 from covalt_server.pages import layout, toolset_files
-from covalt_server.pages.toolset_page import back_with_next_step, toolset_page, unset_by_toolset
+from covalt_server.pages.toolset_page import (
+    back_with_next_step,
+    failures_by_toolset,
+    toolset_page,
+    unset_by_toolset,
+)
 from covalt_server.render import code, differences
 from covalt_server.request_context import as_admin, ask
 
@@ -45,6 +50,7 @@ def toolset_list() -> str:
         "toolset_list.html",
         toolsets=matches,
         unset=unset_by_toolset(matches),
+        failed=failures_by_toolset(matches),
         total=len(rows),
         query=query,
         admin=request_context.changes_files(),

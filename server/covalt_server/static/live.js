@@ -221,7 +221,7 @@ async function reload() {
     offer();
   } else {
     const messages = [...document.querySelectorAll("[data-message]")];
-    sessionStorage.setItem(MESSAGES, JSON.stringify(messages.map((one) => [one.className, one.textContent])));
+    sessionStorage.setItem(MESSAGES, JSON.stringify(messages.map((one) => [one.className, (one.querySelector("p") ?? one).textContent])));
     location.reload();
   }
 }

@@ -8,8 +8,9 @@ from uuid import UUID
 import pytest
 
 from covalt_git.credentials.values import SecretStore
+from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents
-from tests.api_client import BEARER, HOME, Api, configure, form_file
+from tests.api_client import BEARER, HOME, TOKEN, Api, configure, form_file
 from tests.installs.hostile_bundles import GOOD, TOOL, File, archive
 from tests.server.outside import Outside
 from tests.server.sample_bundle import DEMO, MANIFEST
@@ -58,9 +59,10 @@ def test_a_toolset_is_imported_granted_called_exported_and_uninstalled(
             f'  - {{id: look, http: {{url: "http://{host}/here"}}, input_schema: {{type: object}}}}\n'
         )
         review = review_bundle(visitor, archive((File(b"toolset.yaml", manifest.encode()),)))
-        # At both buttons: on a phone, the second one is far below the first one.
-        with_trust = [form for form in review.forms if "permission" in form.fields]
-        assert [("", "", "Import") in form.buttons for form in with_trust] == [True, True]
+        # The button at the end of the page uses the only box, which is at the first button.
+        (form,) = [form for form in review.forms if "permission" in form.fields]
+        assert form.buttons == [("", "", "Import")] * 2
+        assert [one.get("name") for one in review.named("input")].count("trust") == 1
         assert host in review.text
         assert not (api.root / "toolsets/far").exists()
         here = visitor.send(review.forms[1], "Import")
@@ -288,3 +290,39 @@ def test_the_page_of_a_toolset_lists_its_skills(visitor: Visitor, root: Path) ->
     assert "Remove empty rows." in page.text
     (link,) = (one for one in page.links if one.text == "clean-up")
     assert "Remove empty rows." in visitor.open(link.href).text
+
+
+def test_the_message_of_an_import_has_the_button_that_enables_the_toolset(
+    visitor: Visitor, root: Path
+) -> None:
+    manifest = b'id: plain\nname: Plain\nversion: "1"\n'
+    page = visitor.send(
+        review_bundle(visitor, archive((File(b"toolset.yaml", manifest),))).forms[1], "Import"
+    )
+    assert "Next: enable the toolset." in page.text
+    (form,) = [form for form in page.forms if ("", "", "Enable it") in form.buttons]
+    visitor.send(form, "Enable it")
+    assert read_toolset(root, "plain").enabled
+
+
+def test_a_page_of_an_import_that_is_over_says_what_became_of_it(visitor: Visitor) -> None:
+    browser = visitor.app.test_client()  # which keeps its cookie
+    browser.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {TOKEN}"
+
+    def sent(address: str, **fields: object) -> Page:
+        return Page.of(browser.post(address, base_url=HOME, data=fields))
+
+    def opened(address: str) -> Page:
+        return Page.of(browser.get(address, base_url=HOME))
+
+    first, second = (review_bundle(visitor, DEMO, name).address for name in ("a.zip", "b.zip"))
+    sent(first)
+    for page in (opened(first), sent(first), sent(f"{first}/drop")):
+        assert (page.status, "a.zip was imported" in page.text) == (404, True)
+        assert page.link("The toolset demo") == "/toolsets/demo"
+    sent(f"{second}/drop")
+    assert "b.zip was not imported" in opened(second).text
+    # Another browser, or this one after the server was started again.
+    elsewhere = visitor.open(first)
+    assert "This import is over" in elsewhere.text
+    assert elsewhere.link("All toolsets") == "/toolsets"

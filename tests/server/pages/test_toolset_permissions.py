@@ -209,5 +209,30 @@ def test_a_toolset_whose_servers_were_never_listed_says_what_to_do_next(
     page = visitor.send(visitor.open("/toolsets/gear").form("/grants/requested"))
     step = "Next: ask its servers for their tools."
     assert f"Granted all requested permissions. {step}" in page.text
+    assert page.link("Show them") == "/toolsets/gear#source-disk"
     visitor.send(page.form("/enabled"))
-    assert f"Enabled. {step}" in visitor.send(visitor.open("/toolsets/gear").form("/enabled")).text
+    page = visitor.open("/toolsets/gear")
+    assert f"Enabled. {step}" in visitor.send(page.form("/enabled")).text
+
+    page = visitor.send(visitor.open("/toolsets/gear").form("/refresh"))
+    for address in ("/toolsets/gear", "/toolsets", "/"):
+        text = visitor.open(address).text
+        assert "disk did not list its tools" in text, address
+        assert "ask its servers for their tools" not in text, address
+
+
+def test_a_toolset_whose_namespace_another_one_got_says_so_in_place_of_asking_its_servers(
+    visitor: Visitor, root: Path
+) -> None:
+    manifest = 'id: {}\nname: Gear\nversion: "1"\n'
+    servers = "mcp_servers:\n  - {id: disk, command: python3, args: [server.py]}\n"
+    for name, more in (("gear", servers), ("disk", "")):
+        (root / "toolsets" / name).mkdir()
+        (root / "toolsets" / name / "toolset.yaml").write_text(manifest.format(name) + more)
+    visitor.send(visitor.open("/toolsets/gear").form("/grants/requested"))
+
+    page = visitor.open("/toolsets/gear")
+
+    assert "the toolset disk has the namespace disk . Give its server another name." in page.text
+    assert "Ask its servers" not in page.text
+    assert page.link("Edit the names") == "/toolsets/gear/edit/toolset.yaml?line=5"
