@@ -88,9 +88,32 @@ def loads(text: bytes | str) -> Any:
     except UnicodeDecodeError:
         raise NotJsonError("the text is not UTF-8") from None
     except json.JSONDecodeError as error:
-        raise NotJsonError(f"{error.lineno}:{error.colno}: {error.msg}") from None
+        raise NotJsonError(syntax_problem(error)) from None
     except RecursionError:
         raise NotJsonError("the value is nested too deeply") from None
+
+
+_SYNTAX = {
+    "Expecting value": "expected a value: { or [, a text in double quotes, a number, true, false or null",
+    "Expecting property name enclosed in double quotes": "expected a key in double quotes",
+    "Expecting ':' delimiter": "expected a colon after the key",
+    "Expecting ',' delimiter": "expected a comma or the closing bracket",
+    "Extra data": "expected the end, because the value is complete before this",
+    "Unterminated string starting at": "the text that starts here has no closing double quote",
+    "Invalid control character at": "a line break in a text must be written as \\n, and other control characters as \\u0000",
+    "Invalid \\uXXXX escape": "\\u must be followed by four hexadecimal digits",
+    "Invalid \\escape": "a backslash in a text must be written as \\\\",
+    "Illegal trailing comma before end of": "a comma must not come before the closing bracket",
+}
+"""What the decoder expects, by the first words of its message."""
+
+
+def syntax_problem(error: json.JSONDecodeError) -> str:
+    """Return the place of a syntax error, ``LINE:COLUMN:``, with what is expected there."""
+    words = next(
+        (text for start, text in _SYNTAX.items() if error.msg.startswith(start)), error.msg
+    )
+    return f"{error.lineno}:{error.colno}: {words}"
 
 
 def digest(value: Any) -> str:

@@ -103,7 +103,7 @@ def read_text(toolset: Toolset, path: str) -> ToolsetText:
 def moved(path: str) -> FileMovedError:
     """Return the error that a file has changed since it was read."""
     return FileMovedError(
-        f"another program changed {path!r} meanwhile, so nothing was written",
+        f"another window or program changed {path!r} meanwhile, so nothing was written",
         hint="read the file again, and repeat your change",
     )
 

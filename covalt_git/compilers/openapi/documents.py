@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from covalt_git import yaml_text
 from covalt_git.errors import CovaltError, Problem
+from covalt_git.json_values import canonical_json
 from covalt_git.json_values.pointer import REF
 from covalt_git.yaml_text import Lines
 
@@ -334,7 +335,7 @@ def _load_json(text: str, path: str, max_values: int) -> tuple[ApiDocument, int]
     try:
         data = _JSON.decode(text)
     except json.JSONDecodeError as error:
-        raise _NotJsonSyntaxError(f"{error.lineno}:{error.colno}: {error.msg}") from None
+        raise _NotJsonSyntaxError(canonical_json.syntax_problem(error)) from None
     except RecursionError:
         raise _too_deep(path) from None
     if _is_deep(data):

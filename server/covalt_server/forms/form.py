@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from covalt_git.json_values import canonical_json, json_schema
 from covalt_git.text.display import shorten
 from covalt_server.forms.fields import ROOT, Field, FieldOption, draw, marked
-from covalt_server.forms.parsing import FormReader, lines, read_json, settled
+from covalt_server.forms.parsing import FormReader, lines, not_json, read_json, settled
 from covalt_server.forms.problems import FieldProblem, by_path, refusals, with_place, wrong
 from covalt_server.forms.shapes import (
     COMPOSITE,
@@ -156,7 +156,7 @@ def _of_json(schema: JsonObject, form: MultiDict[str, str]) -> Submitted:
         value = read_json(text)
     except canonical_json.NotJsonError as error:
         fields = draw(schema)
-        problems = (FieldProblem(JSON_BOX, f"this is not JSON: {error.message}"),)
+        problems = (FieldProblem(JSON_BOX, not_json(error)),)
     else:
         if form.get("_use") == "form":
             return opened(schema, value)

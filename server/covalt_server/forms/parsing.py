@@ -6,6 +6,7 @@ and so are values that are nested too deeply or too long.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from covalt_git.json_values import canonical_json
@@ -98,7 +99,7 @@ class FormReader:
             return read_json(text)
         except canonical_json.NotJsonError as error:
             self.typed[mark(new, "json")] = text
-            self._add_problem(new, f"this is not JSON: {error.message}")
+            self._add_problem(new, not_json(error))
             return text
 
     def _number(self, shape: Shape, text: str, new: str) -> Any:
@@ -167,6 +168,16 @@ class FormReader:
             self.focus = inner_name(new, len(items))
             items.append(start(shape.item))
         return items
+
+
+_PLACE = re.compile(r"(\d+):(\d+): (.*)")
+
+
+def not_json(error: canonical_json.NotJsonError) -> str:
+    """Return why a typed text is not JSON, with the line and the column."""
+    if place := _PLACE.fullmatch(error.message):
+        return f"this is not JSON, in line {place[1]} at column {place[2]}: {place[3]}"
+    return f"this is not JSON: {error.message}"
 
 
 def read_json(text: str) -> Any:

@@ -207,7 +207,7 @@ def reviewed_save(
         base = newest()
         newer = update(base=base, dry_run=True)
         if not newer.changed:
-            note = "No changes to save: another program has written the same text."
+            note = "No changes to save: another window or program has written the same text."
             return make_response(editor(Draft(text, note=note), base))
         return make_response(editor(Draft(text, newer, error, stale=True), base), error.http_status)
     return saved(change)

@@ -9,6 +9,7 @@ from flask import Blueprint, make_response, request
 
 from covalt_git.errors import CovaltError
 from covalt_git.grants.plans import WantedGrant
+from covalt_git.hosts import BadHostError, HostRule
 from covalt_git.operations import grants
 from covalt_git.operations.credentials import logins, running_sign_ins, secrets
 from covalt_git.text import display
@@ -67,8 +68,11 @@ def grant(toolset_id: str) -> Response:
     """Add a grant, if it permits what its button showed; an error is shown next to the input."""
     form = request.form
     as_admin("grant anything")
-    name, hosts = form.get("name") or None, tuple(form.get("hosts", "").replace(",", " ").split())
-    reviewed = _reviewed()
+    name, reviewed = form.get("name") or None, _reviewed()
+    try:
+        hosts = _hosts(form.get("hosts", ""))
+    except BadHostError as error:
+        return make_response(toolset_page(toolset_id, error), error.http_status)
     if "typed" in form:
         kind: Any = form.get("kind", "")
         try:
@@ -93,6 +97,22 @@ def grant(toolset_id: str) -> Response:
         secrets=tuple(form.getlist("secret")),
         **reviewed,
     )
+
+
+def _hosts(text: str) -> tuple[str, ...]:
+    """Return the hosts of a text, separated by spaces or commas.
+
+    Raises:
+        BadHostError: if one of several is invalid; it shows the whole text, which the user may have typed as one host.
+    """
+    hosts = tuple(text.replace(",", " ").split())
+    for host in hosts if len(hosts) > 1 else ():
+        try:
+            HostRule.parse(host)
+        except BadHostError as error:
+            message = f"{error.message}: spaces and commas separate the {len(hosts)} hosts in {display.shorten(text.strip())!r}"
+            raise BadHostError(message, hint=error.hint) from None
+    return hosts
 
 
 @pages.post("/toolsets/<toolset_id>/grants/plan")

@@ -154,6 +154,8 @@ def test_a_second_file_with_the_same_servers_leaves_the_enabled_toolset_without_
     assert "The toolset 'servers' keeps the namespace 'files'" in page.text
     assert "aliases: {files: more-files}" in page.text
     assert "gets the error instead" not in page.text
+    assert "Its tools are not known yet" in page.text
+    assert "Version" not in page.text  # a document has none
     imported = visitor.send(form_with(page, "Import"), "Import")
     assert "'servers' already has the namespace 'files'" in imported.text
     assert "/toolsets/more/edit/toolset.yaml?line=6" in [link.href for link in imported.links]

@@ -34,7 +34,7 @@ def test_a_tool_is_registered_granted_and_removed(visitor: Visitor, operate: Ope
 def test_an_invalid_entry_is_shown_again_with_its_error(visitor: Visitor) -> None:
     page = visitor.open("/registry")
     for entry, error in (
-        ("{", "Expecting property name"),
+        ("{", "expected a key in double quotes"),
         ('{"tool_id": "x"}', "Missing key 'name'"),
     ):
         page = visitor.send(page.form("/registry"), entry=entry)
