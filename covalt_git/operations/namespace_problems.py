@@ -148,7 +148,7 @@ def _toolset_of(conflict: NamespaceConflict) -> str:
 
 
 def taken_namespaces(context: Context, toolset: Toolset) -> list[str]:
-    """Return what happens to each namespace of an imported toolset that another toolset declares too, one line each.
+    """Return what happens to each namespace of an imported toolset that another toolset declares too, one line for each toolset.
 
     The decision is that of ``validate``, for the toolset as it is after the import, and for the case that it is enabled.
     """
@@ -173,32 +173,33 @@ def taken_namespaces(context: Context, toolset: Toolset) -> list[str]:
 
     after, if_enabled = conflicts(imported), conflicts(imported._replace(enabled=True))
     declared = [(toolset.id, toolset.id), *((name, named) for _, name, named in namespaces)]
-    return [
-        _taken(toolset.id, name, named, *after[id_key(named)], if_enabled[id_key(named)])
-        for name, named in dict.fromkeys(declared)
-        if id_key(named) in after
-    ]
+    groups: dict[tuple[str, str, str], dict[str, str]] = {}
+    for name, named in declared:
+        key = id_key(named)
+        if key in after:
+            groups.setdefault((*after[key], if_enabled[key][0]), {})[name] = named
+    return [_taken(toolset.id, *group, names) for group, names in groups.items()]
 
 
 def _taken(
-    toolset_id: str,
-    name: str,
-    namespace: str,
-    faulty: str,
-    owner: str,
-    if_enabled: tuple[str, str],
+    toolset_id: str, faulty: str, owner: str, faulty_if_enabled: str, names: dict[str, str]
 ) -> str:
-    other = owner if faulty == toolset_id else faulty
-    if faulty == other:
+    """Return what happens to namespaces, which are by their names in the manifest of the imported toolset."""
+    is_one = len(names) == 1
+    spaces = f"the {'namespace' if is_one else 'namespaces'} {listed([repr(named) for named in names.values()])}"
+    each = "an error" if is_one else "an error for each"
+    others = "it has another name" if is_one else "they have other names"
+    if faulty != toolset_id:
         return (
-            f"the imported toolset has the namespace {namespace!r}, which the toolset {other!r} declares too:"
-            f" {other!r} gets an error, and its tools of {namespace!r} cannot be called until one of them has another name"
+            f"the imported toolset has {spaces}, which the toolset {faulty!r} declares too: {faulty!r} gets {each},"
+            f" and its tools of {'it' if is_one else 'them'} cannot be called until {others}"
         )
+    aliases = ", ".join(f"{name}: {toolset_id}-{name}" for name in names)
     line = (
-        f"the toolset {other!r} keeps the namespace {namespace!r}: the imported toolset gets an error, and its tools of"
-        f" {namespace!r} are not listed until it has another name. After the import, rename it in toolset.yaml, or write in"
-        f" toolsets/state/{toolset_id}.yaml: aliases: {{{name}: {toolset_id}-{name}}}"
+        f"the toolset {owner!r} keeps {spaces}: the imported toolset gets {each}, and its tools of"
+        f" {'it' if is_one else 'them'} are not listed until {others} there. After the import, write other names in"
+        f" toolset.yaml, or write in toolsets/state/{toolset_id}.yaml: aliases: {{{aliases}}}"
     )
-    if if_enabled[0] == other:
-        line += f". If you enable it, {other!r} gets the error instead, because it is disabled"
+    if faulty_if_enabled == owner:
+        line += f". If you enable it, {owner!r} gets {each} instead, because it is disabled"
     return line

@@ -270,7 +270,7 @@ class ToolsetImported(ToolsetContent):
         " ``existing`` or another ``toolset_id``."
     )
     taken: tuple[str, ...] = Field(
-        description="What happens to each of its namespaces that another toolset declares too, one line each."
+        description="What happens to each of its namespaces that another toolset declares too, one line for each toolset."
     )
     free_id: str = Field(description="An id that no toolset of the project has.")
     conversion: tuple[str, ...] = Field(

@@ -42,7 +42,7 @@ pages = Blueprint("imports", __name__)
 _WHAT = "import toolsets"
 
 _MOST_NAMED = 5
-"""Servers and namespaces in a message, which a cookie has to hold."""
+"""Servers in a message, which a cookie has to hold."""
 
 
 _OUTCOMES = "imports"
@@ -294,10 +294,12 @@ def _failed(result: ToolsetImported) -> list[str]:
 
 def _outcome(result: ToolsetImported) -> str:
     message = _imported(result)
-    taken = [layout.sentence(text) for text in result.taken[:_MOST_NAMED]]
-    if len(result.taken) > len(taken):
-        taken.append(f"{len(result.taken) - len(taken)} more namespaces exist already")
-    return " ".join([message, *(f"{text}." for text in taken)])
+    # The page shows the errors, which can be longer than a cookie.
+    return (
+        f"{message} Another toolset declares a namespace of it too: see below."
+        if result.taken
+        else message
+    )
 
 
 def _imported(result: ToolsetImported) -> str:

@@ -373,7 +373,7 @@ def back_with_next_step(
     step = next_step(toolset_id)
     if step is None:
         return back(toolset_id, anchor, message, kind)
-    flash((f"{message} {step.text}", toolset_id, step.anchor, step.button), "step")
+    flash("\n".join((f"{message} {step.text}", toolset_id, step.anchor, step.button)), "step")
     return back(toolset_id, step.anchor or anchor, "")
 
 

@@ -153,7 +153,7 @@ def test_a_second_file_with_the_same_servers_leaves_the_enabled_toolset_without_
     page = review(visitor, "files", name="more.json")
     assert "The toolset 'servers' keeps the namespace 'files'" in page.text
     assert "aliases: {files: more-files}" in page.text
-    assert "gets the error instead" not in page.text
+    assert "instead, because it is disabled" not in page.text
     assert "Its tools are not known yet" in page.text
     assert "Version" not in page.text  # a document has none
     imported = visitor.send(form_with(page, "Import"), "Import")
@@ -167,4 +167,4 @@ def test_a_second_file_with_the_same_servers_leaves_the_enabled_toolset_without_
     visitor.send(visitor.open("/toolsets/servers").form("/enabled"))
     third = review(visitor, "files", name="third.json")
     assert "the toolset 'servers' keeps" in third.text.lower()
-    assert "If you enable it, 'servers' gets the error instead" in third.text
+    assert "If you enable it, 'servers' gets an error instead" in third.text
