@@ -188,16 +188,17 @@ def _taken(
     is_one = len(names) == 1
     spaces = f"the {'namespace' if is_one else 'namespaces'} {listed([repr(named) for named in names.values()])}"
     each = "an error" if is_one else "an error for each"
-    others = "it has another name" if is_one else "they have other names"
+    these = "this namespace" if is_one else "these namespaces"
+    others = "it has another name there" if is_one else "they have other names there"
     if faulty != toolset_id:
         return (
             f"the imported toolset has {spaces}, which the toolset {faulty!r} declares too: {faulty!r} gets {each},"
-            f" and its tools of {'it' if is_one else 'them'} cannot be called until {others}"
+            f" and its tools of {these} cannot be called until {others}"
         )
     aliases = ", ".join(f"{name}: {toolset_id}-{name}" for name in names)
     line = (
-        f"the toolset {owner!r} keeps {spaces}: the imported toolset gets {each}, and its tools of"
-        f" {'it' if is_one else 'them'} are not listed until {others} there. After the import, write other names in"
+        f"the toolset {owner!r} keeps {spaces}: the imported toolset gets {each}, and lists no tools"
+        f" of {these} until {others}. After the import, write other names in"
         f" toolset.yaml, or write in toolsets/state/{toolset_id}.yaml: aliases: {{{aliases}}}"
     )
     if faulty_if_enabled == owner:

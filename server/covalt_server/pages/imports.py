@@ -296,7 +296,7 @@ def _outcome(result: ToolsetImported) -> str:
     message = _imported(result)
     # The page shows the errors, which can be longer than a cookie.
     return (
-        f"{message} Another toolset declares a namespace of it too: see below."
+        f"{message} Another toolset declares a namespace of it too, as this page shows."
         if result.taken
         else message
     )
