@@ -167,6 +167,7 @@ class Unlisted(NamedTuple):
 
     @classmethod
     def of(cls, toolset_id: str) -> Unlisted:
+        """Return those of a toolset; only an admin gets the conflicts, which name other toolsets."""
         context = request_context.context()
         toolset = toolset_cache.toolset(context.root, toolset_id)
         taken = taken_from(context, toolset_id)
