@@ -28,7 +28,7 @@ from covalt_git.render.plan import plan
 from covalt_git.system import atomic_write
 from covalt_git.toolsets import file_changes
 from covalt_git.toolsets.permissions import end_left_over, left_over
-from covalt_git.toolsets.project_files import CheckedToolset, namespace_conflicts
+from covalt_git.toolsets.project_files import CheckedToolset, conflict_of, contested_claims
 from covalt_git.toolsets.state_store import find_toolset
 
 if TYPE_CHECKING:
@@ -391,23 +391,16 @@ def _across(
     context: Context, copy: Path, snapshot: ProjectSnapshot, toolset_id: str
 ) -> tuple[Problem, ...]:
     """Return the namespaces that the toolset of a copy and another toolset declare, in the file of either."""
-    declared = [
-        (
-            other,
-            CheckedToolset.of(toolset).namespaces
-            if other == toolset_id and (toolset := _of(snapshot, toolset_id))
-            else names,
-        )
-        for other, names in context.toolset_index().namespaces()
+    changed = _of(snapshot, toolset_id)
+    claimants = [
+        CheckedToolset.of(changed).claimant if changed and claimant.id == toolset_id else claimant
+        for claimant in context.toolset_index().claimants()
     ]
-    own = f"toolsets/{toolset_id}/"
     # The copy has the lines of its toolset, and the project those of the others.
     return tuple(
-        conflict.problem
-        for folder in (copy, context.root)
-        for conflict in namespace_conflicts(folder, declared)
-        if conflict.problem.path.startswith(own) == (folder == copy)
-        and (folder == copy or conflict.owner == toolset_id)
+        conflict_of(copy if claim.toolset_id == toolset_id else context.root, claim, owner).problem
+        for claim, owner in contested_claims(context.root, claimants)
+        if toolset_id in {claim.toolset_id, owner}
     )
 
 

@@ -282,19 +282,21 @@ def listed_owner(root: Path, namespace: str) -> str | None:
 
 def namespace_conflicts(root: Path, claimants: Iterable[Claimant]) -> list[NamespaceConflict]:
     """Return the conflict of each claim of :func:`contested_claims`, in the order of the toolsets."""
-    conflicts = []
-    for claim, owner in contested_claims(root, claimants):
-        toolset_id = claim.toolset_id
-        hint = "rename one of them"
-        if not claim.is_own_id:
-            alias = f"aliases: {{{claim.name}: {toolset_id}-{claim.name}}}"
-            hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset_id}.yaml: {alias}"
-        message = f"the toolset {owner!r} already has the namespace {claim.namespace!r}"
-        file = root / "toolsets" / toolset_id / MANIFEST
-        manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
-        problem = manifest.problem(codes.NAMESPACE_TAKEN, claim.place, message, hint=hint)
-        conflicts.append(NamespaceConflict(owner, claim.namespace, problem))
-    return conflicts
+    return [conflict_of(root, claim, owner) for claim, owner in contested_claims(root, claimants)]
+
+
+def conflict_of(root: Path, claim: Declaration, owner: str) -> NamespaceConflict:
+    """Return the conflict of a claim of :func:`contested_claims`, in the toolset's file below ``root``."""
+    toolset_id = claim.toolset_id
+    hint = "rename one of them"
+    if not claim.is_own_id:
+        alias = f"aliases: {{{claim.name}: {toolset_id}-{claim.name}}}"
+        hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset_id}.yaml: {alias}"
+    message = f"the toolset {owner!r} already has the namespace {claim.namespace!r}"
+    file = root / "toolsets" / toolset_id / MANIFEST
+    manifest = read_yaml(file, shown_path(file, root), ToolsetManifest)
+    problem = manifest.problem(codes.NAMESPACE_TAKEN, claim.place, message, hint=hint)
+    return NamespaceConflict(owner, claim.namespace, problem)
 
 
 def declared_namespaces(root: Path) -> dict[str, str]:

@@ -158,7 +158,7 @@ def test_a_second_file_with_the_same_servers_leaves_the_enabled_toolset_without_
     assert "Version" not in page.text  # a document has none
     imported = visitor.send(form_with(page, "Import"), "Import")
     assert "'servers' already has the namespace 'files'" in imported.text
-    assert "/toolsets/more/edit/toolset.yaml?line=6" in [link.href for link in imported.links]
+    assert "/toolsets/more/edit/toolset.yaml?line=6&col=9" in [link.href for link in imported.links]
 
     assert "CG401" not in visitor.open("/toolsets/servers").text
     assert "/toolsets/more/files/toolset.yaml#L6" in visitor.open("/").source

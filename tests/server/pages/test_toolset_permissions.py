@@ -235,7 +235,7 @@ def test_a_toolset_whose_namespace_another_one_got_says_so_in_place_of_asking_it
 
     assert "the toolset disk has the namespace disk . Give its server another name." in page.text
     assert "Ask its servers" not in page.text
-    assert page.link("Edit the names") == "/toolsets/gear/edit/toolset.yaml?line=5"
+    assert page.link("Edit the names") == "/toolsets/gear/edit/toolset.yaml?line=5&col=10"
 
 
 def test_a_host_with_spaces_is_refused_with_all_that_was_typed(visitor: Visitor) -> None:
