@@ -158,10 +158,13 @@ def _unchanged(
     file = trees.find(chat.store, files.tree, path)
     current = file.oid if file else None
     if current != before:
-        was = f"you edited {before}" if before else "you created it"
-        there = f"now it is {current}" if current else "now it does not exist"
+        # Without the ids: users do not know them, and a caller that does reads the file again in any case.
+        if before is None:
+            message = f"{path!r} exists already: another call or user has created it meanwhile"
+        else:
+            verb = "changed" if current else "deleted"
+            message = f"{path!r} has been {verb} since you read it"
         raise StaleError(
-            f"{path!r} has changed meanwhile: {was}, {there}",
-            hint="read it again, and repeat the change in the current content",
+            message, hint="read it again, and repeat the change in the current content"
         )
     return file

@@ -22,6 +22,7 @@ from covalt_server.request_context import ask, context, followed_source
 if TYPE_CHECKING:
     from werkzeug.wrappers import Response
 
+    from covalt_git.errors import Problem
     from covalt_git.operations.config_files import ConfigChange, ConfigFile
     from covalt_git.problems.excerpts import FilePlace
 
@@ -77,7 +78,11 @@ def source() -> Response:
         listing = code.highlighted(file.text, path=CONFIG, notes=notes, columns=columns)
     return make_response(
         render_template(
-            "config.html", file=file, shown=listing, source_of=source_of, editable=editable
+            "config.html",
+            file=file,
+            shown=listing,
+            source_of=source_of,
+            editor=_editor_of(next(iter(file.problems), None)) if editable else "",
         )
     )
 
@@ -129,6 +134,13 @@ def source_of(place: FilePlace) -> str | None:
     return url_for("config.source", _anchor=f"L{place.line}" if place.line else None)
 
 
+def _editor_of(problem: Problem | None) -> str:
+    """Return the URL of the editor, at the place of a problem of the file if there is any."""
+    if problem is None or problem.path != CONFIG:
+        return url_for("config.edit")
+    return url_for("config.edit", **toolset_files.place_in_editor(problem))
+
+
 def _fix(*, error: CovaltError | None = None, note: str = "") -> str:
     change = ask(config_files.fix_config, dry_run=True)
     return render_template(
@@ -137,6 +149,7 @@ def _fix(*, error: CovaltError | None = None, note: str = "") -> str:
         patch=differences.diff(change.diff),
         reviewed=fingerprint(change),
         source_of=source_of,
+        editor=_editor_of(next(iter(change.problems), None)),
         error=error,
         note=note,
     )
@@ -152,9 +165,7 @@ def _editor(file: ConfigFile, draft: Draft, base: str) -> str:
         reviewed=fingerprint(draft.change) if draft.change is not None else "",
         source_of=source_of,
         language=code.language_of(draft.text, path=CONFIG),
-        line_of=lambda problem: url_for("config.edit", line=problem.line, col=problem.col),
-        line=request.args.get("line", 0, type=int),
-        col=request.args.get("col", 0, type=int),
+        line_of=_editor_of,
     )
 
 
@@ -178,5 +189,5 @@ def _is_editable(file: ConfigFile) -> bool:
 
 
 def _saved(word: str, change: ConfigChange) -> Response:
-    words = toolset_files.saved_words(word, change)
+    words = toolset_files.saved_words(word, change, source_of)
     return layout.back("config.source", words, "warn" if change.problems else "good")

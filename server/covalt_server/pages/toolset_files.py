@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from urllib.parse import urlencode
 
 from flask import Blueprint, flash, make_response, render_template, request, url_for
 from markupsafe import Markup
@@ -16,6 +17,7 @@ from covalt_git.manifests.toolset_files import MANIFEST, toolset_ids
 from covalt_git.operations import toolset_files
 from covalt_git.problems import codes
 from covalt_git.render.inject_data import inject
+from covalt_git.text import display
 from covalt_git.toolsets import file_changes
 from covalt_server import request_context
 from covalt_server.pages import layout
@@ -48,6 +50,9 @@ _NOTE = Markup('<span class="problem-note {}"><code>{}</code> {}{}{}</span>')
 _ACTS = Markup('<span class="row">{}</span>')
 _ACT = Markup('<a class="button small" href="{}">{}</a>')
 _LINK = Markup('{} no grant. <a href="{}">Review the grants</a>')
+_PLACE = Markup('<a href="{}">{}</a> {}')
+_LONGEST_PAGE = 300
+"""Characters of a URL, or of a name, in a message, which a cookie has to hold."""
 _HINT = Markup(" <span>{}</span>")
 _ACTION = "change files of toolsets"
 
@@ -87,7 +92,7 @@ def problem_notes(
             _ACT.format(page, label)
             for page, label in (
                 (fix_page if is_misspelt else "", "Fix..."),
-                (f"{edit_page}?line={problem.line}&col={problem.col}" if edit_page else "", "Edit"),
+                (f"{edit_page}?{urlencode(place_in_editor(problem))}" if edit_page else "", "Edit"),
             )
             if page
         )
@@ -247,12 +252,15 @@ def _page(file: ToolsetFileText, text: str, example: str) -> Response:
 
 def _fix(toolset_id: str, *, error: CovaltError | None = None, note: str = "") -> str:
     change = ask(toolset_files.fix_toolset, toolset_id=toolset_id, dry_run=True)
+    path = f"toolsets/{toolset_id}/{change.path}"
+    first = next((problem for problem in change.problems if problem.path == path), None)
     return render_template(
         "toolset_fix.html",
         change=change,
         patch=differences.diff(change.diff),
         reviewed=fingerprint(change),
         source_of=source_of(toolset_id),
+        editor=editor_page(toolset_id, change.path, first),
         signer=_signer(toolset_id),
         error=error,
         note=note,
@@ -279,21 +287,18 @@ def _editor(file: ToolsetFileText, draft: Draft, base: str) -> str:
         examples=[(_value_of(entry), entry) for entry in examples],
         example=request.form.get("example", _value_of(examples[0]) if examples else ""),
         problems=file.problems,
-        line_of=lambda problem: url_for(
-            "toolset_files.edit",
-            toolset_id=file.toolset_id,
-            path=file.path,
-            line=problem.line,
-            col=problem.col,
-        ),
-        line=request.args.get("line", 0, type=int),
-        col=request.args.get("col", 0, type=int),
+        line_of=lambda problem: editor_page(file.toolset_id, file.path, problem),
         is_page=file.kind == "artifact" and file.path.lower().endswith((".html", ".htm")),
     )
 
 
-def saved_words(word: str, change: HandWrittenChange) -> str:
-    """Return the message after a change: how many problems it solved and how many are left, and how to undo it."""
+def saved_words(
+    word: str, change: HandWrittenChange, place_of: Callable[[FilePlace], str | None]
+) -> str:
+    """Return the message after a change: the numbers of solved and left problems, the first one's place, and the undo.
+
+    ``place_of`` returns the URL of a place.  A cookie carries the message, so the problem's own words are not in it.
+    """
     errors = sum(problem.severity == "error" for problem in change.problems)
     left = [
         f"{count} {kind}{'' if count == 1 else 's'}"
@@ -306,9 +311,18 @@ def saved_words(word: str, change: HandWrittenChange) -> str:
         solved = (
             f" {change.solved} {'problem is' if change.solved == 1 else 'problems are'} solved."
         )
-    problems = f"{solved} {' and '.join(left)} {verb} left." if left else " No problem is left."
+    problems = f"{solved} {' and '.join(left)} {verb} left" if left else " No problem is left."
     undo = f" To undo it: {change.undo}" if change.undo else " To undo it, edit the file again."
-    return f"{word}{problems}{undo}"
+    if not left:
+        return f"{word}{problems}{undo}"
+    first = min(change.problems, key=lambda problem: problem.severity != "error")
+    name = f"{first.path}:{first.line}" if first.line else first.path
+    page = place_of(first)
+    if page is None or len(page) > _LONGEST_PAGE:
+        return f"{word}{problems}.{undo}"
+    link = _PLACE.format(page, display.shorten(name, _LONGEST_PAGE), first.code)
+    which = "" if len(change.problems) == 1 else "the first is "
+    return Markup("{}{}: {}{}.{}").format(word, problems, which, link, layout.displayed(undo))
 
 
 def _saved(word: str, change: ToolsetFileChange) -> Response:
@@ -324,7 +338,7 @@ def _saved(word: str, change: ToolsetFileChange) -> Response:
         flash(_LINK.format(words, address), "warn")
     return layout.back(
         "toolsets.source",
-        saved_words(word, change),
+        saved_words(word, change, source_of(change.toolset_id)),
         "warn" if change.problems else "good",
         toolset_id=change.toolset_id,
         path=change.path,
@@ -406,5 +420,15 @@ def editor_of(problem: Problem) -> str | None:
         or not is_editable(toolset_cache.toolset(root, toolset_id), path)
     ):
         return None
-    line, col = problem.line or None, problem.col or None
-    return url_for("toolset_files.edit", toolset_id=toolset_id, path=path, line=line, col=col)
+    return editor_page(toolset_id, path, problem)
+
+
+def editor_page(toolset_id: str, path: str, problem: Problem | None = None) -> str:
+    """Return the URL of the editor of a file, at the place of a problem of the file if there is any."""
+    place = {} if problem is None else place_in_editor(problem)
+    return url_for("toolset_files.edit", toolset_id=toolset_id, path=path, **place)
+
+
+def place_in_editor(place: FilePlace) -> dict[str, int]:
+    """Return the parameters of an editor's URL that put its caret at a place; a problem of a whole file has no line."""
+    return {"line": place.line, "col": place.col} if place.line else {}

@@ -271,7 +271,9 @@ def toolset_page(
         connections=connections,
         failure_of=lambda source: listing_failures.failure_of(root, source),
         hidden_of=lambda source, why: _hidden_file(toolset, source, why) if may_grant else None,
-        command_page=lambda source: _command_page(toolset, source) if changes_files else "",
+        definition_page=lambda kind, id_: (
+            _definition_page(toolset, kind, id_) if changes_files else ""
+        ),
         needed=_needed(toolset, observed) if may_grant and observed else None,
         lines=definition_lines,
         admin=changes_files,
@@ -296,16 +298,18 @@ _IN_WRONG_PLACE = frozenset({"server_in_project", "server_in_workspace", "server
 """Codes of servers that are not started because of where their code is."""
 
 
-def _command_page(toolset: Toolset, source: ToolSource) -> str:
-    """Return the URL of the editor at the definition of an MCP server; empty for a document, and without an editor."""
+def _definition_page(
+    toolset: Toolset, kind: Literal["mcp_servers", "sources"], source_id: str
+) -> str:
+    """Return the URL of the editor at the definition of an MCP server or a document; empty if the form cannot edit it."""
     manifest, document = toolset.manifest, toolset.manifest_reading.document
     if manifest is None or document is None or not toolset_files.is_editable(toolset, MANIFEST):
         return ""
-    ids = [server.id for server in manifest.mcp_servers]
-    if isinstance(source.declared, Source) or source.declared.id not in ids:
+    ids = [entry.id for entry in getattr(manifest, kind)]
+    if source_id not in ids:
         return ""
-    line, _ = document.locate(("mcp_servers", ids.index(source.declared.id), "id"))
-    return url_for("toolset_files.edit", toolset_id=toolset.id, path=MANIFEST, line=line)
+    line, col = document.locate((kind, ids.index(source_id), "id"))
+    return url_for("toolset_files.edit", toolset_id=toolset.id, path=MANIFEST, line=line, col=col)
 
 
 class HiddenFile(NamedTuple):

@@ -176,7 +176,9 @@ def source(toolset_id: str, path: str) -> str:
         shown=listing,
         problems=problems,
         source_of=toolset_files.source_of(toolset.id),
-        editable=editable,
+        editor=toolset_files.editor_page(toolset.id, path, next(iter(problems), None))
+        if editable
+        else "",
         fixable=fixable,
     )
 

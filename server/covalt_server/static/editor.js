@@ -38,7 +38,8 @@ function open(field, { EditorState, EditorView, basics }) {
       EditorView.contentAttributes.of({
         tabindex: "0",
         "aria-label": field.getAttribute("aria-label") ?? label?.textContent.trim() ?? "Text",
-        "aria-description": "Tab indents; Escape and then Tab leaves the editor.",
+        // The page's sentence about the keys.
+        ...(field.getAttribute("aria-describedby") && { "aria-describedby": field.getAttribute("aria-describedby") }),
       }),
     ],
   });
@@ -53,8 +54,7 @@ function open(field, { EditorState, EditorView, basics }) {
   });
   label?.addEventListener("click", () => view.focus());
 
-  if (field.autofocus) queueMicrotask(() => view.focus()); // after the editor is in the page
-  if (field.dataset.line) goTo(view, EditorView, Number(field.dataset.line), Number(field.dataset.col));
+  if (field.autofocus) goTo(view, EditorView, Number(field.dataset.line ?? 1), Number(field.dataset.column ?? 1));
   field.hidden = true;
   field.required = false; // the browser cannot focus a hidden field; the server checks it
   if (following) {
@@ -79,13 +79,13 @@ function plainly(EditorView) {
   });
 }
 
-// Puts the cursor at a line and a column, both from 1, after the editor is in the page.
+// Puts the caret at a line and a column, from 1, after the editor is in the page.  A column counts characters, and a position
+// of the editor UTF-16 units.
 function goTo(view, EditorView, number, column) {
   const { from, text } = view.state.doc.line(Math.min(Math.max(number, 1), view.state.doc.lines));
-  // The server counts characters, and CodeMirror UTF-16 units, of which an emoji has two.
-  const at = from + [...text].slice(0, Math.max(column || 1, 1) - 1).join("").length;
+  const anchor = from + [...text].slice(0, Math.max(column - 1, 0)).join("").length;
   queueMicrotask(() => {
-    view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "center" }) });
+    view.dispatch({ selection: { anchor }, effects: EditorView.scrollIntoView(anchor, { y: "center" }) });
     view.focus();
   });
 }

@@ -33,6 +33,7 @@ def test_each_page_leads_to_the_fix_of_a_broken_file_which_needs_no_restart(
     page = visitor.open("/config")
     marked = [one["id"] for one in page.named("span") if one.get("class") == "line marked"]
     assert marked == ["L2"]
+    assert {one.href for one in page.links if "/edit" in one.href} == {f"{EDIT}?line=2&col=1"}
 
     page = visitor.open(page.link("Fix..."))
     assert any(line.startswith("workspace:") for line in page.changed_lines("add"))
@@ -48,6 +49,11 @@ def test_the_editor_saves_after_the_effect_was_shown(visitor: Visitor, config: P
     page = visitor.send(visitor.open(EDIT).form(EDIT), "Review", content="version: 1\nroles: {}\n")
     assert "Effect of this change" in page.text
     assert config.read_bytes() == broken
+    # The keyboard goes on at what the answer shows.
+    assert [one["aria-labelledby"] for one in page.named("section") if "autofocus" in one] == [
+        "effect"
+    ]
+    assert not [one for one in page.named("textarea") if "autofocus" in one]
     page = visitor.send(page.form(EDIT), "Save", content="version: 1\nroles: {}\n")
     assert "Saved." in page.text
     assert config.read_text() == "version: 1\nroles: {}\n"

@@ -1,5 +1,7 @@
 """The editor of texts in the browser."""
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -17,3 +19,27 @@ def test_the_editor_has_each_tag_of_html_as_often_as_it_was_typed(
     page.keyboard.press("Control+End")
     page.keyboard.type("<div>x</div>")
     expect(page.locator(".cm-content")).to_have_text("hi<div>x</div>")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("address", "line", "col"),
+    [("/toolsets/data-lab/edit/tools/lab.py", 2, 4), ("/config/edit", 1, 1)],
+)
+def test_an_editor_of_the_project_has_the_focus_and_its_caret_at_the_place_that_was_asked_for(
+    page: Page, served: Live, root: Path, address: str, line: int, col: int
+) -> None:
+    text = "".join(
+        f"# 🍎🍐🍊 {number}\n" for number in range(400)
+    )  # each fruit has two UTF-16 units
+    (root / "toolsets/data-lab/tools/lab.py").write_text(text)
+    page.goto(f"{served.url}{address}" + (f"?line={line}&col={col}" if line > 1 else ""))
+    content = page.locator(".cm-content")
+    expect(content).to_be_focused()
+    page.keyboard.type("X")
+    expected = "# 🍎X🍐🍊 1" if line > 1 else "Xversion: 1"
+    expect(content.locator(".cm-line").nth(line - 1)).to_have_text(expected)
+    # Seen, and read to a screen reader, before the text.
+    keys = page.locator(f"#{content.get_attribute('aria-describedby')}")
+    expect(keys).to_be_in_viewport()
+    expect(keys).to_contain_text("Esc and then Tab leaves the editor")

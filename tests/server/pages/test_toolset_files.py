@@ -8,6 +8,7 @@ from tests.api_client import BEARER, HOME, Api, configure
 from tests.server.visitor import Visitor
 
 EDIT = "/toolsets/data-lab/edit/tools/lab.py"
+GEAR = "/toolsets/gear/edit/toolset.yaml"
 
 
 @pytest.fixture
@@ -132,7 +133,11 @@ def test_all_pages_count_the_same_errors(visitor: Visitor, root: Path) -> None:
     review = visitor.send(form, "Review", content=typed)
     assert "2 errors left" in review.text
     saved = visitor.send(review.form("/edit/toolset.yaml"), "Save with 2 errors", content=typed)
-    assert "Saved. 1 problem is solved. 2 errors are left." in saved.text
+    assert "Saved. 1 problem is solved. 2 errors are left: the first is" in saved.text
+    assert saved.link("toolsets/gear/toolset.yaml:4") == "/toolsets/gear/files/toolset.yaml#L4"
+    # The buttons of the file's page lead to the same place.
+    assert {one.href for one in saved.links if "/edit/" in one.href} >= {f"{GEAR}?line=4&col=1"}
+    assert saved.link("Edit") == f"{GEAR}?line=4&col=1"
 
 
 def test_the_review_says_what_is_allowed_in_addition_and_what_no_longer(
@@ -175,10 +180,15 @@ def test_an_imported_toolset_needs_the_box(visitor: Visitor, root: Path) -> None
 
 
 def test_a_role_that_is_no_admin_gets_no_button_and_no_editor(visitor: Visitor, root: Path) -> None:
+    (root / "toolsets/gear").mkdir()
+    (root / "toolsets/gear/toolset.yaml").write_text(
+        'id: gear\nname: Gear\nversion: "1"\nmcp_servers:\n  - {id: disk, command: python3}\n'
+    )
     configure(root, "default_role: r\nroles: {r: {allow: ['**']}, owner: {admin: true}}\n")
     source = visitor.open("/toolsets/data-lab/files/tools/lab.py")
     assert "use your editor" in source.text
     assert not [one for one in source.links if "/edit/" in one.href]
+    assert not [one for one in visitor.open("/toolsets/gear").links if "/edit/" in one.href]
     for path in (EDIT, "/toolsets/data-lab/fix"):
         assert visitor.open(path).status == 403
 
@@ -213,6 +223,8 @@ def test_the_review_of_a_renamed_server_counts_its_problem_once_and_names_the_gr
     form = visitor.open("/toolsets/gear/edit/toolset.yaml").form("/edit/toolset.yaml")
     typed = form.fields["content"][0].replace("disk", "disc")
 
+    page = visitor.open("/toolsets/gear")
+    assert page.link("Edit disk") == f"{GEAR}?line=5&col=10"
     page = visitor.send(form, "Review", content=typed)
     assert "1 warning left" in page.text
     assert "solved" not in page.text
@@ -222,4 +234,5 @@ def test_the_review_of_a_renamed_server_counts_its_problem_once_and_names_the_gr
     form = page.form("/edit/toolset.yaml")
     page = visitor.send(form, "Save", content=typed, local_change="1")
     assert "1 MCP server of this toolset has no grant." in page.text
+    assert "Saved. 1 warning is left: toolsets/gear/toolset.yaml:5 CG" in page.text
     assert page.link("Review the grants").endswith("/toolsets/gear#grants")
