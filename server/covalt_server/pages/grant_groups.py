@@ -92,6 +92,20 @@ class GrantGroup(NamedTuple):
         return tuple(row.host for row in self.hosts if row.named)
 
     @property
+    def allowed(self) -> tuple[str, ...]:
+        """What the grant names: its own command and hosts, not those that the toolset declares now."""
+        match self.grant:
+            case NetworkGrant() | SecretGrant():
+                return self.grant.hosts
+            case ProcessGrant():
+                return (command_line(self.grant.argv), *self.grant.uses)
+            case ServerGrant():
+                return (self.grant.url,)
+            case ToolGrant():
+                return (*self.grant.hosts, *self.grant.secrets)
+        return ()
+
+    @property
     def is_sandboxed(self) -> bool:
         """Whether it is the grant of a program in the sandbox, which folders can be added to."""
         grant = self.grant

@@ -218,7 +218,10 @@ def test_the_review_of_a_renamed_server_counts_its_problem_once_and_names_the_gr
         'id: gear\nname: Gear\nversion: "1"\nmcp_servers:\n'
         "  - {id: disk, command: python3, args: [gone.py]}\n"
     )
-    api.post("add_grant", toolset_id="gear", kind="server", name="disk")
+    notes = root.parent / "notes"
+    notes.mkdir()
+    grant = {"kind": "server", "name": "disk", "folders": [str(notes)]}
+    api.post("add_grant", toolset_id="gear", **grant)
     state.write_text(f"{state.read_text()}enabled: true\nsource_type: local\n")
     form = visitor.open("/toolsets/gear/edit/toolset.yaml").form("/edit/toolset.yaml")
     typed = form.fields["content"][0].replace("disk", "disc")
@@ -236,3 +239,11 @@ def test_the_review_of_a_renamed_server_counts_its_problem_once_and_names_the_gr
     assert "1 MCP server of this toolset has no grant." in page.text
     assert "Saved. 1 warning is left: toolsets/gear/toolset.yaml:5 CG" in page.text
     assert page.link("Review the grants").endswith("/toolsets/gear#grants")
+
+    # The new server gets no folder by itself, so the page says which one the old grant had.
+    page = visitor.open("/toolsets/gear")
+    assert page.link("See what it allowed") == page.link("See what was granted before")
+    ended = page.source.partition(f'id="{page.link("See what it allowed")[1:]}"')[2]
+    assert f"<code>the folder {notes}</code>" in ended.partition("</ul>")[0]
+    again = visitor.send(page.form("/grants/requested"))
+    assert f"the folder {notes}" not in again.source.partition('id="server-disc"')[2]
