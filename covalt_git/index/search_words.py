@@ -106,12 +106,13 @@ def is_match(query: Query, text: str) -> bool:
     )
 
 
-def excerpt(query: Query, text: str) -> tuple[MarkedText, ...]:
+def excerpt(query: Query, text: str, at: int | None = None) -> tuple[MarkedText, ...]:
     """Return the part of a text around the first phrase of a query, with all words of the query marked.
 
-    It has no line breaks.  A text without the phrase is cut after its beginning.
+    It has no line breaks.  A text without the phrase is cut after its beginning.  ``at`` is its :func:`position`, if the
+    caller has it.
     """
-    at = _position(query, text)
+    at = position(query, text) if at is None else at
     start = 0 if at <= _BEFORE else text.find(" ", at - _BEFORE, at) + 1 or at - _BEFORE
     end = min(len(text), at + _AFTER)
     parts: list[MarkedText] = [MarkedText("… ", False)] if start else []
@@ -149,7 +150,7 @@ def _is_phrase(some: Sequence[str], phrase: tuple[str, ...], *, is_open: bool) -
     return some[-1].startswith(phrase[-1]) if is_open else some[-1] == phrase[-1]
 
 
-def _position(query: Query, text: str) -> int:
+def position(query: Query, text: str) -> int:
     """Return the position of the first phrase of a query in a text, or 0."""
     if text.isascii():
         # By expressions: the words of a large file, one by one, take longer than the search in the index.

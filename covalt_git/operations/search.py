@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from contextlib import suppress
 from functools import cache
@@ -11,7 +12,7 @@ from pydantic import Field
 
 from covalt_git.catalog.accepted_tools import without_pulled
 from covalt_git.errors import CovaltError
-from covalt_git.index.search_words import excerpt, is_match, parse
+from covalt_git.index.search_words import excerpt, is_match, parse, position
 from covalt_git.index.text_rows import MOST_TEXT, argument_text
 from covalt_git.index.tool_match import matching_text
 from covalt_git.models.calls import MAY_BE_SCRIPTS
@@ -30,6 +31,9 @@ SearchedKind = Literal["chat", "message", "file", "call", "tool", "toolset"]
 
 MOST_TOOLS = 500
 """Tools with any of the words, among which those with all of them are found."""
+
+_LINE_BREAK = re.compile(r"\r\n?|\n")
+"""The line breaks of the pages that show a file."""
 
 _ROLE = 60
 """Characters of a message's role in a result."""
@@ -65,6 +69,9 @@ class SearchHit(Result):
     branch: str | None = Field(description="Of a file: the active branch of its chat.")
     title: str = Field(
         description="The name, the path, the role of a message, or the tool and the object of a call."
+    )
+    line: int | None = Field(
+        description="Of a file whose text matches: the line of the first match, from 1."
     )
     at: str | None = Field(description="When a chat or message was created, or a call started.")
     excerpt: tuple[ExcerptPart, ...]
@@ -179,7 +186,7 @@ class _Scope:
             text = ""
             with suppress(CovaltError):
                 text = self.context.chat(match.chat_id).store.read_blob(match.source).decode()
-            yield self._of("file", match, text, title=match.id)
+            yield self._of("file", match, text, title=match.id, has_lines=bool(text))
 
     def calls(self) -> Iterable[SearchHit]:
         for match in self._matches("arguments", self._sees_call):
@@ -247,7 +254,15 @@ class _Scope:
         call = self.context.chat_index().call(match.chat_id, match.id)
         return call is not None and self.context.visibility.sees_call(call.tool_id, call.result)
 
-    def _of(self, kind: SearchedKind, match: TextMatch, text: str, *, title: str) -> SearchHit:
+    def _of(
+        self,
+        kind: SearchedKind,
+        match: TextMatch,
+        text: str,
+        *,
+        title: str,
+        has_lines: bool = False,
+    ) -> SearchHit:
         return self._hit(
             kind,
             match.id,
@@ -256,6 +271,7 @@ class _Scope:
             chat_id=match.chat_id,
             branch=match.branch,
             at=match.at,
+            has_lines=has_lines,
         )
 
     def _hit(
@@ -269,9 +285,18 @@ class _Scope:
         branch: str | None = None,
         at: str | None = None,
         marked: Query | None = None,
+        has_lines: bool = False,
     ) -> SearchHit:
-        texts = excerpt(marked or self.query, text[:MOST_TEXT])
-        parts = tuple(map(ExcerptPart.model_validate, texts))
+        query, text = marked or self.query, text[:MOST_TEXT]
+        first = position(query, text)
+        parts = tuple(map(ExcerptPart.model_validate, excerpt(query, text, first)))
         return SearchHit(
-            kind=kind, id=hit_id, chat_id=chat_id, branch=branch, title=title, at=at, excerpt=parts
+            kind=kind,
+            id=hit_id,
+            chat_id=chat_id,
+            branch=branch,
+            title=title,
+            line=len(_LINE_BREAK.findall(text, 0, first)) + 1 if has_lines else None,
+            at=at,
+            excerpt=parts,
         )

@@ -200,7 +200,7 @@ def test_a_pending_approval_is_counted_and_a_typed_title_stays(
 
     count = page.get_by_role("link", name="Approvals 1 pending")
     expect(count).to_be_visible(timeout=PATIENCE_MS)
-    expect(page.get_by_text("each call needs approval").first).to_be_visible()
+    expect(page.get_by_text("needs approval").first).to_be_visible()
     expect(title).to_have_value("What I am typing")
     expect(title).to_be_focused()
     listed = approvals.get_by_role("link", name="app-builder:run_command")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from flask import Blueprint, current_app, render_template, request, url_for
 
@@ -12,6 +14,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.operations import search
 from covalt_git.operations.chats.chats import indexed_chats
 from covalt_server import request_context
+from covalt_server.pages import layout
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -29,6 +32,11 @@ KINDS = {
     "toolset": "Toolsets",
 }
 """Headings of the kinds of results."""
+
+_RUN = re.compile(r"(?:(\w+) )?(\0[^\0]+\0(?:[^\0\w]{1,3}\0[^\0]+\0)*)(?: (\w+))?")
+"""Matches of an excerpt that are beside each other, and the words before and after them; each match is between NULs."""
+
+_IN_BAR = {label.lower() for label, _, _ in layout.NAVIGATION}
 
 _OF_KIND = 100
 """Results of a page of one kind."""
@@ -88,20 +96,56 @@ def _chat_titles() -> dict[str, str]:
 
 
 def _link(hit: SearchHit) -> str:
-    """Return the URL of the exact place of a result."""
+    """Return the URL of the exact place of a result: of a line, or with the words to which the browser scrolls."""
     match hit.kind:
         case "chat":
             return url_for("conversation.chat", chat_id=hit.chat_id, _anchor="end")
         case "message":
-            anchor = f"m-{hit.id}"
-            return url_for(
-                "conversation.message", chat_id=hit.chat_id, message_id=hit.id, _anchor=anchor
-            )
+            page = url_for("conversation.message", chat_id=hit.chat_id, message_id=hit.id)
+            return f"{page}#m-{hit.id}{_directive(hit)}"
         case "file":
-            return url_for("workspace.file", chat_id=hit.chat_id, path=hit.id, at=hit.branch)
+            # Lines have anchors in the source of a table or a document only.
+            place = {"view": "source", "_anchor": f"L{hit.line}"} if hit.line else {}
+            return url_for(
+                "workspace.file", chat_id=hit.chat_id, path=hit.id, at=hit.branch, **place
+            )
         case "call":
-            return url_for("calls.call", chat_id=hit.chat_id, call_id=hit.id)
+            # The page shows the beginning of long arguments only, unless it is asked for all.
+            is_cut = any(part.text.startswith("…") for part in hit.excerpt[:1])
+            page = url_for(
+                "calls.call", chat_id=hit.chat_id, call_id=hit.id, all=1 if is_cut else None
+            )
+            return f"{page}#arguments{_directive(hit)}"
         case "tool":
             return url_for("tools.tool", tool_id=hit.id)
         case "toolset":
             return url_for("toolsets.toolset", toolset_id=hit.id)
+
+
+def _directive(hit: SearchHit) -> str:
+    """Return the part of a fragment with which a browser scrolls to the words of a result, marks them, and opens what is
+    folded around them: a text directive, see https://wicg.github.io/scroll-to-text-fragment/.
+
+    The first one has a word beside them, because other parts of the page can have the same words.  The second one is for
+    words that the page shows otherwise, such as those of two arguments.
+    """
+    marked = "".join(f"\0{part.text}\0" if part.match else part.text for part in hit.excerpt)
+    runs = list(_RUN.finditer(marked))
+    if not runs:
+        return ""
+    # The words of a phrase can be alone before it too.
+    run = max(runs, key=lambda run: run[2].count("\0"))
+    words = _quoted(run[2])
+    directives = [words]
+    if run[3]:
+        directives = [f"{words},-{_quoted(run[3])}"]
+    elif run[1]:
+        directives = [f"{_quoted(run[1])}-,{words}"]
+    if directives[0] != words and words.lower() not in _IN_BAR:
+        directives.append(words)
+    return ":~:" + "&".join(f"text={directive}" for directive in directives)
+
+
+def _quoted(text: str) -> str:
+    """Return a text for a directive, in which a hyphen has a meaning."""
+    return quote(text.replace("\0", ""), safe="").replace("-", "%2D")

@@ -4,11 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 import covalt_server
 from covalt_git.index.chat_queries import ChatQueries
 from tests.api_client import Api
+from tests.live_server import Live
 from tests.server.visitor import Visitor
 from tests.settling import until
 
@@ -27,9 +28,9 @@ def test_each_result_leads_to_its_place(visitor: Visitor, garden: dict[str, str]
     page = visitor.send(form, q="orchid")
     places = [
         "/chats/c1#end",
-        f"/chats/c1/messages/{garden['message']}#m-{garden['message']}",
-        "/chats/c1/files/list.txt?at=main",
-        f"/chats/c1/calls/{garden['call']}",
+        f"/chats/c1/messages/{garden['message']}#m-{garden['message']}:~:text=orchid",
+        "/chats/c1/files/list.txt?at=main&view=source#L1",
+        f"/chats/c1/calls/{garden['call']}#arguments:~:text=one-,orchid&text=orchid",
     ]
 
     assert page.source.count("<mark>orchid</mark>") == 4
@@ -40,7 +41,7 @@ def test_each_result_leads_to_its_place(visitor: Visitor, garden: dict[str, str]
     assert all("orchid" in link.text for link in page.links if link.href in places)
     assert [link.href for link in page.links if link.href in places] == places
     for place in places:
-        path, _, anchor = place.partition("#")
+        path, _, anchor = place.partition(":~:")[0].partition("#")
         opened = visitor.open(path)
         assert opened.status == 200
         assert not anchor or f'id="{anchor}"' in opened.source
@@ -76,6 +77,27 @@ def test_the_server_reads_the_files_that_a_search_leaves_pending(
 
     assert "3 files that changed and are read now" in visitor.open("/search?q=orchid").text
     until(lambda: visitor.open("/search?q=orchid").source.count("<mark>orchid</mark>") == 4)
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("kind", ["file", "call", "message"])
+def test_a_result_in_a_long_text_is_in_view_and_marked(
+    page: Page, served: Live, api: Api, kind: str
+) -> None:
+    lines = [f"chats and tools {number}" for number in range(400)]
+    text = "\n\n".join([*lines, "the tools-of, an orchid garden", *lines])
+    api.call("app-builder:write_file", path="long.md", content=text)
+    api.post("add_message", chat_id="c1", text=text)
+    page.goto(f'{served.url}/search?kind={kind}&q="tools of"')
+
+    page.locator(".hits a").click()
+
+    page.wait_for_url(f"**/{kind}s/**")
+    # The page of a call has the text twice: in its arguments and in the difference.
+    every = page.get_by_text("the tools-of, an orchid garden")
+    expect(every.and_(page.locator(":visible")).first).to_be_in_viewport()
+    if kind == "file":
+        assert page.locator(".line:target").get_attribute("id") == "L801"
 
 
 @pytest.mark.browser
