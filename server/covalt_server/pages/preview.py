@@ -76,12 +76,14 @@ class OtherSide(NamedTuple):
         branch: The branch that it follows; None for a commit.
         label: The heading of its frame.
         url: Where its frame begins; empty if it has no file at the path.
+        manifest_id: Its commit.
     """
 
     name: str
     branch: str | None
     label: str
     url: str
+    manifest_id: str | None
 
 
 class Pane(NamedTuple):
@@ -158,11 +160,13 @@ def page(chat_id: str, path: str) -> str:
 def _other_side(chat: ChatStore, name: str, path: str) -> OtherSide:
     branch = chat.active_branch() if name == "HEAD" else name
     is_branch = branch in chat.branch_names()
+    manifest_id = request_context.context().commit_id(chat, name)
     return OtherSide(
         name=name,
         branch=branch if is_branch else None,
         label=branch if is_branch else name[:SHORT],
-        url=_url_of(chat, request_context.context().commit_id(chat, name), path),
+        url=_url_of(chat, manifest_id, path),
+        manifest_id=manifest_id,
     )
 
 

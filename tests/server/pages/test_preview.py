@@ -83,6 +83,36 @@ def test_both_sides_of_a_comparison_follow_their_branches(
         expect(page.locator(".preview-sides section").nth(side)).to_be_in_viewport(ratio=1)
 
 
+def test_what_an_open_page_compares_follows_a_switch_in_another_window(
+    page: Page, served: Live, api: Api
+) -> None:
+    api.write("index.html", "<h1>Light</h1>")
+    api.post("create_branch", chat_id="c1", name="dark")
+    api.post("switch_branch", chat_id="c1", branch="dark")
+    api.write("index.html", "<h1>Dark</h1>")
+    page.set_viewport_size(WIDE)
+    page.goto(f"{served.url}/chats/c1")
+    page.get_by_role("link", name="Compare with main").focus()
+
+    api.post("switch_branch", chat_id="c1", branch="main")
+
+    page.locator("#preview").get_by_role("link", name="Compare with dark").click()
+    expect(page.get_by_role("heading", name="main")).to_be_visible()
+    api.post("switch_branch", chat_id="c1", branch="dark")
+    expect(page.get_by_text("Both sides are dark, so there is no difference.")).to_be_visible()
+    page.get_by_role("link", name="Compare with main").click()
+    expect(page.get_by_role("heading", name="main")).to_be_visible()
+
+    page.goto(f"{served.url}/chats/c1?compare=main")
+    page.get_by_role("link", name="Merge main into dark").focus()
+    api.post("switch_branch", chat_id="c1", branch="main")
+    expect(page.get_by_text("Both sides are main, so there is no difference.")).to_be_visible()
+    page.goto(f"{served.url}/chats/c1/files")
+    api.post("switch_branch", chat_id="c1", branch="dark")
+    expect(page.get_by_role("heading", name="Upload to dark")).to_be_visible()
+    expect(page.locator("#last")).to_contain_text("dark")
+
+
 def test_an_answer_for_an_earlier_address_does_not_bring_the_earlier_preview_back(
     page: Page, served: Live, api: Api
 ) -> None:
