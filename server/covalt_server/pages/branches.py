@@ -21,6 +21,7 @@ from covalt_server import request_context
 from covalt_server.forms.resolutions import Chosen, check_hunks, check_newest, undecided
 from covalt_server.pages import layout
 from covalt_server.pages.chats import diff_of
+from covalt_server.pages.merged_meanwhile import merged_meanwhile
 from covalt_server.pages.workspace import with_breaks_of
 from covalt_server.render import code, differences, previews
 from covalt_server.request_context import ask
@@ -57,7 +58,6 @@ _EDIT_AFTER_UNDO = "choose a version, and edit the file after the undo"
 _OUTCOMES = {
     "merged": "Merged {branch} into {into}.",
     "fast_forward": "Fast-forwarded {into} to {branch}.",
-    "already_merged": "Nothing to merge: {into} already has {branch}.",
 }
 
 
@@ -148,6 +148,8 @@ def merge(chat_id: str) -> Response | str:
     def planned(text_of: str | None = None) -> Merged:
         return ask(merges.merge_branch, **fields, dry_run=True, text_of=text_of)
 
+    if (plan := planned()).status == "already_merged":
+        return merged_meanwhile(chat_id, plan, has_choices=bool(choices))
     choices = _compared(choices, planned)
     if edited is not None:
         return _merge_page(chat_id, planned(), _editing(choices, planned(edited), edited))
@@ -172,6 +174,8 @@ def merge(chat_id: str) -> Response | str:
         # Another time, because a change may have come since then.
         choices = _compared(choices, planned)
         return make_response(_merge_page(chat_id, planned(), choices, error), error.http_status)
+    if outcome.status == "already_merged":
+        return merged_meanwhile(chat_id, outcome, has_choices=bool(choices))
     if outcome.status == "conflicts":  # new conflicts since the preview, or one without a choice
         return _merge_page(chat_id, outcome, choices, undecided(outcome.conflicts, choices))
     if any(conflict.decision == "both" for conflict in outcome.conflicts):

@@ -54,7 +54,7 @@ function open(field, { EditorState, EditorView, basics }) {
   });
   label?.addEventListener("click", () => view.focus());
 
-  if (field.autofocus) goTo(view, EditorView, Number(field.dataset.line ?? 1), Number(field.dataset.column ?? 1));
+  if (field.autofocus) goTo(view, EditorView, Number(field.dataset.line ?? 1), Number(field.dataset.col ?? 1));
   field.hidden = true;
   field.required = false; // the browser cannot focus a hidden field; the server checks it
   if (following) {

@@ -503,7 +503,7 @@ def test_the_result_of_an_undo_that_would_delete_a_file_is_edited(
     call = api.write("notes.txt", "Buy milk\n")
     api.write("notes.txt", "Buy milk\nCall home\n")
     address = f"/chats/c1/calls/{call['id']}/undo"
-    page = visitor.send(visitor.open(address).form(address), edit="notes.txt")
+    page = visitor.send(visitor.open("/chats/c1/merge?branch=idea").form("/merge"), edit="notes.txt")
     assert page.form(address).fields["content:notes.txt"] == ["Buy milk\nCall home\n"]
     page = visitor.send(
         page.form(address), "Show the result", **{"content:notes.txt": "Call home\r\n"}
@@ -518,7 +518,7 @@ def test_an_undo_that_keeps_all_later_lines_says_that_nothing_was_changed(
     call = api.write("a.txt", "call\n")
     api.write("a.txt", "mine\n")
     address = f"/chats/c1/calls/{call['id']}/undo"
-    page = visitor.send(visitor.open(address).form(address), **{"choice:a.txt": "ours"})
+    page = visitor.send(visitor.open("/chats/c1/merge?branch=idea").form("/merge"), **{"choice:a.txt": "ours"})
     assert "Nothing was changed: you kept the later lines." in page.text
     assert "Nothing to undo" not in page.text
     assert folder(api) == {"a.txt": "mine\n"}
@@ -609,3 +609,23 @@ def test_two_designs_are_previewed_compared_and_merged_in_both_directions(
     page = visitor.send(form, "Switch, and merge dark...", branch="main")
     assert page.address == "/chats/c1/merge"
     assert "Merge dark into main" in page.text
+
+
+@pytest.mark.parametrize("step", ["Merge", "Show the result", "Edit the result"])
+def test_choices_about_a_merge_that_another_window_has_made_are_not_dropped_without_a_word(
+    visitor: Visitor, branched: Api, step: str
+) -> None:
+    branched.write("a.txt", "main\n")
+    form = visitor.open("/chats/c1/merge?branch=idea").form("/merge")
+    theirs, ours = ({"choice:a.txt": choice} for choice in ("theirs", "ours"))
+    merged = visitor.send(form, "Merge", **theirs)
+    assert "Merged idea into main." in merged.text
+
+    page = visitor.send(form, step, **ours)
+
+    assert "idea was merged into main meanwhile, by" in page.text
+    assert "Your choices were not applied." in page.text
+    assert 'class="notice warn"' in page.source
+    difference = visitor.open(page.link("See what was merged"))
+    assert difference.changed_lines("add")[0].strip().endswith("idea")
+    assert folder(branched)["a.txt"] == "idea\n"
