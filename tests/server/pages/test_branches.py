@@ -78,7 +78,9 @@ def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api
     assert {"idea"} <= {*shown.changed_lines("add")}
     assert folder(branched) == before
     assert "Change 1 of 1, at line 1" in shown.text
+    assert "after <<<<<<< the lines of main (ours), and after ======= those of idea (theirs)" in page.text
     edited = visitor.send(page.form("/chats/c1/merge"), "Edit the result")
+    assert "The text has after <<<<<<< the lines of main (ours)" in edited.text
     assert any("autofocus" in area for area in edited.named("textarea"))
 
     visitor.send(shown.form("/chats/c1/merge"), "Merge")
@@ -233,7 +235,7 @@ def test_only_possible_ways_to_resolve_a_conflict_are_offered(
     waiting = visitor.send(page.form("/chats/c1/merge"), **choices)
     assert waiting.address == "/chats/c1/conflicts"
     offered = [value for form in waiting.forms for name, value, _ in form.buttons if name]
-    assert offered == ["hunks", "a.txt.theirs-idea", "ours", "theirs", "union", "ours", "theirs"]
+    assert offered == ["hunks", "ours", "theirs", "union", "a.txt.theirs-idea", "ours", "theirs"]
     assert (two_logos.workspace / "logo.gif").read_bytes() == LOGOS[0]
 
 
@@ -472,7 +474,7 @@ def test_one_line_of_a_call_is_removed_by_editing_the_result_of_its_undo(
     address = f"/chats/c1/calls/{call['id']}/undo"
     page = visitor.open(address)
     assert "Now on main Buy milk Call home After the call Buy milk Before the call" in page.text
-    assert "<<<<<<<" not in page.text
+    assert "<<<<<<< main" not in page.text
     assert "Later changes are kept." not in page.text
     assert "Use the whole file from before the call, without later changes" in page.text
 
@@ -503,7 +505,7 @@ def test_the_result_of_an_undo_that_would_delete_a_file_is_edited(
     call = api.write("notes.txt", "Buy milk\n")
     api.write("notes.txt", "Buy milk\nCall home\n")
     address = f"/chats/c1/calls/{call['id']}/undo"
-    page = visitor.send(visitor.open("/chats/c1/merge?branch=idea").form("/merge"), edit="notes.txt")
+    page = visitor.send(visitor.open(address).form(address), edit="notes.txt")
     assert page.form(address).fields["content:notes.txt"] == ["Buy milk\nCall home\n"]
     page = visitor.send(
         page.form(address), "Show the result", **{"content:notes.txt": "Call home\r\n"}
@@ -518,7 +520,7 @@ def test_an_undo_that_keeps_all_later_lines_says_that_nothing_was_changed(
     call = api.write("a.txt", "call\n")
     api.write("a.txt", "mine\n")
     address = f"/chats/c1/calls/{call['id']}/undo"
-    page = visitor.send(visitor.open("/chats/c1/merge?branch=idea").form("/merge"), **{"choice:a.txt": "ours"})
+    page = visitor.send(visitor.open(address).form(address), **{"choice:a.txt": "ours"})
     assert "Nothing was changed: you kept the later lines." in page.text
     assert "Nothing to undo" not in page.text
     assert folder(api) == {"a.txt": "mine\n"}

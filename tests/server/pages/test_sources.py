@@ -122,6 +122,8 @@ def test_pets_are_created_read_updated_and_deleted_on_pages(
         visitor.send(visitor.open(ADD).forms[1], "Add", file=upload)
         page = visitor.open("/toolsets/data-lab")
         page = visitor.send(page.form("/accept"))
+        # The answer is at the document, and its tools are elsewhere on the page.
+        assert page.link("See the tools of this toolset") == "#tools"
         visitor.send(page.form("/grants/requested"))
 
         assert "Ada" in called("create", name="Ada", tag="cat")
