@@ -153,9 +153,10 @@ def export_table(context: Context, request: ExportTable) -> ResultFile:
     filters = _filters(table.titles, request.where)
     writer.writerows(find_rows(table.rows, filters, sort, descending=request.descending))
     content = text.getvalue().encode("utf-8", "replace")
-    return ResultFile.of_bytes(
-        content, f"{_file_name(context, request)}-rows.csv", "text/csv", attachment=True
-    )
+    # In a folder of downloads, a part of the rows must not look like all of them.
+    rows = "filtered-rows" if request.where else "rows"
+    name = f"{_file_name(context, request)}-{rows}.csv"
+    return ResultFile.of_bytes(content, name, "text/csv", attachment=True)
 
 
 def _file_name(context: Context, request: TableRequest) -> str:

@@ -55,6 +55,20 @@ _LIST_COMMAND = re.compile(
 )
 """The end of a hint that only lists or shows something."""
 
+_PAGE_COMMAND = re.compile(
+    r"(?:list them with )?`covalt-git (?P<command>chat (?:log|branch|files|resolve)|role list)[^`]*`\Z"
+)
+"""The end of a hint with a command whose answer a page of the same chat shows too."""
+
+_PAGES_OF_COMMANDS = {
+    "chat log": ("chats.history", "The branches and commits of {chat_id}"),
+    "chat branch": ("chats.history", "The branches and commits of {chat_id}"),
+    "chat files": ("workspace.files", "The files of {chat_id}"),
+    "chat resolve": ("branches.conflicts", "The conflicts of {chat_id}"),
+    "role list": ("policy.policy_page", "Policy"),
+}
+"""The page of each of these commands, and the label of its link."""
+
 _LISTS = frozenset(
     {
         *("All chats", "All tools", "All toolsets", "All approvals", "All scripts"),
@@ -178,6 +192,7 @@ def _links(error: CovaltError, status: int) -> list[tuple[str, str]]:
         # A name that is not in the URL is one of the form or the query, so the page above exists.
         at = parts.index(name) if name and name in parts else 2 if name is None else -1
         path = "/".join([*parts[:at], "?"])
+    of_command = _page_of_command(error.hint)
     links = []
     adapter = current_app.create_url_adapter(request)
     while adapter is not None and path not in {"", "/"}:
@@ -197,11 +212,28 @@ def _links(error: CovaltError, status: int) -> list[tuple[str, str]]:
         return [*links, ("Start page", "/")]
     lists = [link for link in links if link[0] in _LISTS]
     above = [link for link in links if link[0] not in _LISTS][:1]
-    return [*above, *lists[-1:], ("Start page", "/")]
+    return list(dict.fromkeys([*of_command, *above, *lists[-1:], ("Start page", "/")]))
+
+
+def _page_of_command(hint: str) -> list[tuple[str, str]]:
+    """Return the link to the page of the command at the end of a hint; empty without one, and on this page itself."""
+    command, values = _PAGE_COMMAND.search(hint), request.view_args or {}
+    if command is None:
+        return []
+    endpoint, label = _PAGES_OF_COMMANDS[command["command"]]
+    if "{chat_id}" not in label:
+        page = url_for(endpoint)
+    elif "chat_id" in values:
+        page = url_for(endpoint, chat_id=values["chat_id"])
+    else:
+        return []
+    return [] if page == request.path else [(label.format_map(values), page)]
 
 
 def _page_hint(hint: str, links: Sequence[tuple[str, str]]) -> str:
     """Return a hint for a page: without the command that lists or shows what a link of the page opens."""
+    if _page_of_command(hint):
+        return _PAGE_COMMAND.sub("", hint).rstrip(" ;")
     return _LIST_COMMAND.sub("", hint).rstrip(" ;") if len(links) > 1 else hint
 
 

@@ -39,9 +39,7 @@ def merged_meanwhile(chat_id: str, merge: Merged, *, has_choices: bool) -> Respo
         )
         if has_choices:
             message += _LOST.format(
-                url_for(
-                    "chats.difference", chat_id=chat_id, old=commit.parents[0], new=commit.id
-                )
+                url_for("chats.difference", chat_id=chat_id, old=commit.parents[0], new=commit.id)
             )
     flash(message, "warn" if has_choices else "good")
     return layout.back("conversation.chat", chat_id=chat_id)

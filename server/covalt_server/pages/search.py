@@ -123,10 +123,9 @@ def _link(hit: SearchHit) -> str:
 
 
 def _directive(hit: SearchHit) -> str:
-    """Return the part of a fragment with which a browser scrolls to the words of a result, marks them, and opens what is
-    folded around them: a text directive, see https://wicg.github.io/scroll-to-text-fragment/.
+    """Return the text directives of a result, with which a browser scrolls to its words, marks and unfolds them.
 
-    The first one has a word beside them, because other parts of the page can have the same words.  The second one is for
+    They are a part of a fragment, see https://wicg.github.io/scroll-to-text-fragment/.  The first one has a word beside them, because other parts of the page can have the same words.  The second one is for
     words that the page shows otherwise, such as those of two arguments.
     """
     marked = "".join(f"\0{part.text}\0" if part.match else part.text for part in hit.excerpt)

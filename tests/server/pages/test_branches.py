@@ -78,7 +78,10 @@ def test_a_conflict_is_resolved_before_the_merge(visitor: Visitor, branched: Api
     assert {"idea"} <= {*shown.changed_lines("add")}
     assert folder(branched) == before
     assert "Change 1 of 1, at line 1" in shown.text
-    assert "after <<<<<<< the lines of main (ours), and after ======= those of idea (theirs)" in page.text
+    assert (
+        "after <<<<<<< the lines of main (ours), and after ======= those of idea (theirs)"
+        in page.text
+    )
     edited = visitor.send(page.form("/chats/c1/merge"), "Edit the result")
     assert "The text has after <<<<<<< the lines of main (ours)" in edited.text
     assert any("autofocus" in area for area in edited.named("textarea"))

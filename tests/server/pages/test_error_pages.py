@@ -72,6 +72,26 @@ def test_an_error_page_leaves_out_the_command_that_its_link_replaces(visitor: Vi
     assert "Did you mean 'data-lab'?" in visitor.open("/toolsets/data-labb").text
 
 
+@pytest.mark.usefixtures("api")
+@pytest.mark.parametrize(
+    ("address", "label", "page"),
+    [
+        ("/chats/c1/merge?branch=nope", "The branches and commits of c1", "/chats/c1/history"),
+        ("/chats/c1?branch=nope", "The branches and commits of c1", "/chats/c1/history"),
+        ("/chats/c1/preview/nope.html", "The files of c1", "/chats/c1/files"),
+    ],
+)
+def test_a_name_that_a_chat_does_not_have_leads_to_the_page_with_its_names(
+    visitor: Visitor, api: Api, address: str, label: str, page: str
+) -> None:
+    api.write("a.txt", "a")
+    error = visitor.open(address)
+    assert error.status == 404
+    assert error.link(label) == page
+    assert "covalt-git chat" not in error.text
+    assert visitor.open(page).status == 200
+
+
 def test_a_decision_about_a_stale_approval_leads_to_the_approval_as_it_is_now(
     visitor: Visitor, api: Api
 ) -> None:
