@@ -161,7 +161,7 @@ def test_a_result_has_the_order_of_the_output_schema(visitor: Visitor, api: Api)
     download, exported = (answer.get_data(as_text=True) for answer in answers[:2])
     answers.append(
         api.client().get(
-            f"/api/export_table?chat_id=c1&call_id={call['id']}&where=1:Al",
+            f"/api/export_table?chat_id=c1&call_id={call['id']}&where=name%3DAl",
             base_url=HOME,
             headers=BEARER,
         )

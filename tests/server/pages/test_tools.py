@@ -69,6 +69,8 @@ def test_the_last_calls_of_a_tool_fill_its_form_and_are_compared(
     first = [one.href for one in page.links if one.text == "Fill in"][1]
     assert visitor.open(first).form("read_file").fields["args/path"] == ["a.txt"]
     compared = visitor.open(f"{address}&compare={picks[0]}&compare={picks[1]}")
+    # Below the columns, because half of the page is too narrow for it.
+    assert compared.source.index("</aside>") < compared.source.index('id="compared"')
     assert any("a.txt" in line for line in compared.changed_lines("del"))
     assert any("b.txt" in line for line in compared.changed_lines("add"))
     typed = {"args/path": "typed.txt", "chat": "c1", "run": picks[0], "_compare": "1"}
@@ -458,4 +460,4 @@ def test_a_server_whose_script_is_in_the_project_leads_to_its_command_and_offers
     assert "is in the project" in page.text
     assert "Grant this folder" not in page.source
     assert f"git mv {script} toolsets/local/" in page.text
-    assert page.link("Edit its command").endswith("/edit/toolset.yaml?line=5")
+    assert page.link("Edit its command").endswith("/edit/toolset.yaml?line=5&col=10")
