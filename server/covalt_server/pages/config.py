@@ -136,9 +136,8 @@ def source_of(place: FilePlace) -> str | None:
 
 def _editor_of(problem: Problem | None) -> str:
     """Return the URL of the editor, at the place of a problem of the file if there is any."""
-    if problem is None or problem.path != CONFIG:
-        return url_for("config.edit")
-    return url_for("config.edit", **toolset_files.place_in_editor(problem))
+    is_in_file = problem is not None and problem.path == CONFIG
+    return toolset_files.at_place(url_for("config.edit"), problem if is_in_file else None)
 
 
 def _fix(*, error: CovaltError | None = None, note: str = "") -> str:

@@ -105,9 +105,13 @@ def _link(hit: SearchHit) -> str:
             return f"{page}#m-{hit.id}{_directive(hit)}"
         case "file":
             # Lines have anchors in the source of a table or a document only.
-            place = {"view": "source", "_anchor": f"L{hit.line}"} if hit.line else {}
             return url_for(
-                "workspace.file", chat_id=hit.chat_id, path=hit.id, at=hit.branch, **place
+                "workspace.file",
+                chat_id=hit.chat_id,
+                path=hit.id,
+                at=hit.branch,
+                view="source" if hit.line else None,
+                _anchor=f"L{hit.line}" if hit.line else None,
             )
         case "call":
             # The page shows the beginning of long arguments only, unless it is asked for all.

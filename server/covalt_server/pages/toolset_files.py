@@ -92,7 +92,7 @@ def problem_notes(
             _ACT.format(page, label)
             for page, label in (
                 (fix_page if is_misspelt else "", "Fix..."),
-                (f"{edit_page}?{urlencode(place_in_editor(problem))}" if edit_page else "", "Edit"),
+                (at_place(edit_page, problem) if edit_page else "", "Edit"),
             )
             if page
         )
@@ -425,10 +425,12 @@ def editor_of(problem: Problem) -> str | None:
 
 def editor_page(toolset_id: str, path: str, problem: Problem | None = None) -> str:
     """Return the URL of the editor of a file, at the place of a problem of the file if there is any."""
-    place = {} if problem is None else place_in_editor(problem)
-    return url_for("toolset_files.edit", toolset_id=toolset_id, path=path, **place)
+    page = url_for("toolset_files.edit", toolset_id=toolset_id, path=path)
+    return at_place(page, problem)
 
 
-def place_in_editor(place: FilePlace) -> dict[str, int]:
-    """Return the parameters of an editor's URL that put its caret at a place; a problem of a whole file has no line."""
-    return {"line": place.line, "col": place.col} if place.line else {}
+def at_place(editor: str, place: FilePlace | None) -> str:
+    """Return the URL of an editor with its caret at a place; the URL itself for a problem of a whole file."""
+    if place is None or not place.line:
+        return editor
+    return f"{editor}?{urlencode({'line': place.line, 'col': place.col})}"

@@ -30,7 +30,7 @@ def test_each_result_leads_to_its_place(visitor: Visitor, garden: dict[str, str]
         "/chats/c1#end",
         f"/chats/c1/messages/{garden['message']}#m-{garden['message']}:~:text=orchid",
         "/chats/c1/files/list.txt?at=main&view=source#L1",
-        f"/chats/c1/calls/{garden['call']}#arguments:~:text=orchid,-list&text=orchid",
+        f"/chats/c1/calls/{garden['call']}#arguments:~:text=orchid,-path&text=orchid",
     ]
 
     assert page.source.count("<mark>orchid</mark>") == 4
