@@ -85,9 +85,14 @@ _SHARED: Final = frozenset(
 def why_wide(folder: Path) -> str:
     """Return why a grant of a folder gives more than a program needs; empty for a folder of its own.
 
-    A folder is wide if it is the home of the user, above it, or one of the system that has files of many programs.
+    A folder is wide if it is the home of the user, above it, or one of the system that has files of many programs; also
+    if it is a link to such a folder, because a grant shows what the link leads to.
     """
-    if not (Path.home().is_relative_to(folder) or str(folder) in _SHARED):
+    homes, places = _with_target(Path.home()), _with_target(folder)
+    if not any(
+        str(place) in _SHARED or any(home.is_relative_to(place) for home in homes)
+        for place in places
+    ):
         return ""
     return (
         f"a grant is for a whole folder, and {str(folder)!r} has more than this: move the file into a"
@@ -96,25 +101,36 @@ def why_wide(folder: Path) -> str:
 
 
 def why_personal(path: Path) -> str:
-    """Return what a path has that a server should not need; empty for other paths."""
+    """Return what a path, or what it leads to as a link, has that a server should not need; empty for other paths."""
+    return next(filter(None, map(_why_personal, _with_target(path))), "")
+
+
+def _with_target(path: Path) -> tuple[Path, ...]:
+    """Return a path, and what it leads to if it or a folder above it is a link."""
+    target = Path(
+        os.path.realpath(path)
+    )  # Path.resolve() raises an error if links lead in a circle
+    return (path,) if target == path else (path, target)
+
+
+def _why_personal(path: Path) -> str:
     if why := why_secret(path):
         return why
-    home = Path.home()
-    if not path.is_relative_to(home):
+    own = _with_target(Path.home())
+    if not any(path.is_relative_to(home) for home in own):
         for homes in map(Path, _HOMES):
-            if path != homes and path.is_relative_to(homes) and not home.is_relative_to(path):
+            if path != homes and path.is_relative_to(homes) and not own[0].is_relative_to(path):
                 return "files of another user"
     return ""
 
 
 def why_secret(path: Path) -> str:
     """Return what a path has by its name, also of a file that does not exist."""
-    home = Path.home()
     config = os.environ.get("XDG_CONFIG_HOME")
     if config and path.is_relative_to(Path(config) / "covalt-git"):
         return _OF_HOME[".config/covalt-git"]
     for name, what in _OF_HOME.items():
-        if path.is_relative_to(home / name):
+        if any(path.is_relative_to(home / name) for home in _with_target(Path.home())):
             return what
     for place, what in _OF_SYSTEM.items():
         if path.is_relative_to(place):

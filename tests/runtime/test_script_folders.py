@@ -69,7 +69,7 @@ def test_a_folder_that_has_more_or_can_become_another_one_is_not_offered(
     tmp_path: Path, home: Path, place: str, why: str
 ) -> None:
     script(home / "tools")
-    (home / "link").symlink_to(home)
+    (home / "link").symlink_to(home / "tools")
     (file,) = files_of(tmp_path, script(tmp_path / place))
     assert why in file.refusal
 
