@@ -320,7 +320,7 @@ def test_a_text_that_is_not_json_stays_on_the_json_side() -> None:
         assert (got.wants, got.side, got.text, got.value) == ("redraw", "json", '{"a": 5,', None)
         ((path, message),) = [(told.path, told.message) for told in got.problems]
         assert path == "_json"
-        assert message.startswith("this is not JSON: 1:")
+        assert message.startswith("this is not JSON, in line 1 at column ")
         assert sent(html(got))["_json"] == '{"a": 5,'
 
 
