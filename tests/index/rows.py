@@ -102,8 +102,8 @@ def git(chat: ChatStore, *arguments: str, when: str = NOW) -> str:
 
 def push(chat: ChatStore, branch: str, tree: str, *parents: str, message: str, when: str) -> str:
     """Move a branch to a commit that git made from the tree of a commit and these parents; return it."""
-    sources_digest = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
-    made = git(chat, "commit-tree", f"{tree}^{{tree}}", "-m", message, *sources_digest, when=when)
+    options = [part for parent in dict.fromkeys(parents) for part in ("-p", parent)]
+    made = git(chat, "commit-tree", f"{tree}^{{tree}}", "-m", message, *options, when=when)
     git(chat, "update-ref", HEADS + branch, made)
     return made
 

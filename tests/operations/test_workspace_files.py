@@ -113,14 +113,14 @@ def test_a_file_too_large_to_compare_is_named_without_a_patch(new: Operations) -
 # Editing
 
 
-def test_an_edit_replaces_only_the_version_that_it_was_sources_digest(new: Operations) -> None:
+def test_an_edit_replaces_only_the_version_that_was_read(new: Operations) -> None:
     new.commit("new", **{"a.txt": "1"})
     base = files(new)["a.txt"]["oid"]
     (new.workspace("new") / "a.txt").write_text("theirs")
     error = new.error("update_workspace_file", **edit("a.txt", "mine", base))
 
     assert error.code == "moved"
-    assert base in error.message
+    assert "has been changed since you read it" in error.message
     assert blob_id(b"theirs", "sha1") in error.message
     for name, request in (
         ("update_workspace_file", edit("a.txt", "mine", None)),
