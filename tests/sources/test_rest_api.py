@@ -339,7 +339,7 @@ def test_errors_name_the_document_that_was_given_and_what_was_expected(
 
     text = cli("source", "add", "shop", str(script), "--no-terminal", "test")[1]
     assert "'srv.py' cannot be read as an API document" in text
-    assert text.count("more text after the end") == 1
+    assert text.count("more text after the quoted text") == 1
 
     add(cli, file)
     text = cli("source", "add", "shop", str(file), "--no-terminal", "test")[1]

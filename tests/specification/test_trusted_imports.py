@@ -67,8 +67,7 @@ def by_page(root: Path, bundle: Path) -> None:
     visitor = Visitor.of(root)
     form = visitor.open("/imports").form("/imports")
     review = visitor.send(form, file=(io.BytesIO(bundle.read_bytes()), bundle.name))
-    # The box is at both buttons.
-    box, _ = [one for one in review.named("input") if one.get("name") == "trust"]
+    (box,) = [one for one in review.named("input") if one.get("name") == "trust"]
     assert "checked" not in box
     form = next(form for form in review.forms if "permission" in form.fields)
     visitor.send(form, trust=box["value"])
