@@ -51,6 +51,25 @@ document.addEventListener("keydown", (event) => {
   closeMenus(null);
 });
 
+// After Back or a reload, the browser puts what was typed back into a form, and the rest of the page is newer: the version of
+// the file that the form names is no longer the one that was typed about, and the change of another would be overwritten.
+// So the step of the history stores the versions that were seen, which are those of the fields with data-seen.
+window.addEventListener("pageshow", ({ persisted }) => {
+  const fields = [...document.querySelectorAll("input[data-seen]")];
+  if (persisted || !fields.length) return; // a page that was kept as it was has its versions
+  const key = (field) => `${field.form.getAttribute("action")} ${field.name}`;
+  const before = history.state?.seen ?? {};
+  const restored = new Set(fields.map((field) => field.form).filter((form) => [...form.elements].some(isRestored)));
+  for (const field of fields) if (restored.has(field.form)) field.value = before[key(field)] ?? field.value;
+  const seen = Object.fromEntries(fields.map((field) => [key(field), field.value]));
+  history.replaceState({ ...history.state, seen }, "");
+});
+
+function isRestored(control) {
+  if (control.type === "checkbox" || control.type === "radio") return control.checked !== control.defaultChecked;
+  return control.matches("textarea, input:not([type=hidden])") && control.value !== control.defaultValue;
+}
+
 // A submitted form cannot be submitted twice; its button shows that the request is running.
 document.addEventListener("submit", (event) => {
   const button = event.submitter;

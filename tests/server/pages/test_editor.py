@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.api_client import Api
 from tests.live_server import Live
@@ -43,3 +43,22 @@ def test_an_editor_of_the_project_has_the_focus_and_its_caret_at_the_place_that_
     keys = page.locator(f"#{content.get_attribute('aria-describedby')}")
     expect(keys).to_be_in_viewport()
     expect(keys).to_contain_text("Esc and then Tab leaves the editor")
+
+
+@pytest.mark.browser
+def test_a_text_that_the_browser_puts_back_does_not_overwrite_a_later_change(
+    context: BrowserContext, served: Live, api: Api
+) -> None:
+    api.write("plan.txt", "first")
+    page = context.new_page()  # whose console has the refused request
+    page.goto(served.door)
+    page.goto(f"{served.url}/chats/c1/files/plan.txt?view=edit")
+    page.keyboard.type("mine ")
+    api.write("plan.txt", "theirs")
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("has been changed since you read it")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".cm-content")).to_have_text("mine first")
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("has been changed since you read it")).to_be_visible()
+    assert (api.workspace / "plan.txt").read_text() == "theirs"
