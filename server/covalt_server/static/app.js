@@ -54,16 +54,21 @@ document.addEventListener("keydown", (event) => {
 // After Back or a reload, the browser puts what was typed back into a form, and the rest of the page is newer: the version of
 // the file that the form names is no longer the one that was typed about, and the change of another would be overwritten.
 // So the step of the history stores the versions that were seen, which are those of the fields with data-seen.
-window.addEventListener("pageshow", ({ persisted }) => {
-  const fields = [...document.querySelectorAll("input[data-seen]")];
-  if (persisted || !fields.length) return; // a page that was kept as it was has its versions
+let hasVersions = false;
+function putVersionsBack() {
+  const fields = hasVersions ? [] : [...document.querySelectorAll("input[data-seen]")];
+  hasVersions = true;
+  if (!fields.length) return;
   const key = (field) => `${field.form.getAttribute("action")} ${field.name}`;
   const before = history.state?.seen ?? {};
   const restored = new Set(fields.map((field) => field.form).filter((form) => [...form.elements].some(isRestored)));
   for (const field of fields) if (restored.has(field.form)) field.value = before[key(field)] ?? field.value;
   const seen = Object.fromEntries(fields.map((field) => [key(field), field.value]));
   history.replaceState({ ...history.state, seen }, "");
-});
+}
+// The text is there after the modules have run, at the latest with pageshow; before it, a form can be submitted.
+document.addEventListener("submit", putVersionsBack, true);
+window.addEventListener("pageshow", putVersionsBack);
 
 function isRestored(control) {
   if (control.type === "checkbox" || control.type === "radio") return control.checked !== control.defaultChecked;

@@ -53,6 +53,7 @@ def test_a_text_that_the_browser_puts_back_does_not_overwrite_a_later_change(
     page = context.new_page()  # whose console has the refused request
     page.goto(served.door)
     page.goto(f"{served.url}/chats/c1/files/plan.txt?view=edit")
+    expect(page.locator(".cm-content")).to_be_focused()
     page.keyboard.type("mine ")
     api.write("plan.txt", "theirs")
     page.keyboard.press("Control+s")
