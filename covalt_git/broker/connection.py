@@ -194,7 +194,8 @@ class Broker:
                     with redis_library().client.PubSub(self.client.connection_pool) as pubsub:
                         pubsub.subscribe(*names)
                         self._deliver(pubsub, names, ended, connected, on_connect)
-                except self._errors as error:
+                # ``on_connect`` reads from Redis, which may have been killed again, or still load its data.
+                except (BrokerError, self._errors) as error:
                     _LOG.warning("the connection to the queue was interrupted: %s", error)
                     ended.wait(_RETRY_S)
 

@@ -87,14 +87,22 @@ def test_messages_arrive_also_after_a_restart_and_other_projects_do_not_get_them
         if message == {"number": 1}:
             raise RuntimeError("a bug in a handler ends nothing")
 
-    with broker.subscribed({"news": receive}, on_connect=connected.release):
+    def connect() -> None:
+        connected.release()
+        if len(received) == 1 and not refusals:
+            refusals.append("Redis loads its data")
+            raise BrokerError(refusals[0])
+
+    refusals: list[str] = []
+    with broker.subscribed({"news": receive}, on_connect=connect):
         assert connected.acquire(timeout=30)
         other.publish("news", {"number": 0})
         broker.publish("news", {"number": 1})
         assert arrived.acquire(timeout=30)
         server.kill()
         server.start()
-        assert connected.acquire(timeout=30)
+        for _ in range(2):  # the first time, what was missed cannot be read
+            assert connected.acquire(timeout=30)
         broker.publish("news", {"number": 2})
         assert arrived.acquire(timeout=30)
     assert received == [{"number": 1}, {"number": 2}]
