@@ -115,6 +115,8 @@ def review(bundle_id: UUID) -> str | Response:
         except CovaltError:
             return _refused(error)
     undecided = bool(preview.replaces) and "existing" not in choice
+    if undecided and problem is None and "into" in request.args:
+        problem = CovaltError("enter another name, or choose what happens to the toolset")
     lacked, changed_parts = _replaced(preview, all_lacked=choice.get("existing") == "add")
     return render_template(
         "import_review.html",
@@ -122,7 +124,7 @@ def review(bundle_id: UUID) -> str | Response:
         lacked=lacked,
         changed_parts=changed_parts,
         not_added=_why_not_added(bundle) if undecided else "",
-        chosen=request.args.get("existing", ""),
+        chosen=request.args.get("existing", "name" if "toolset_id" in request.args else ""),
         grant_words=_grant_words,
         bundle_id=bundle_id,
         signer_changed=changed,

@@ -75,6 +75,12 @@ function isRestored(control) {
   return control.matches("textarea, input:not([type=hidden])") && control.value !== control.defaultValue;
 }
 
+// A text typed in the field of a choice is that choice.
+document.addEventListener("input", ({ target }) => {
+  const choice = document.getElementById(target.dataset?.chooses);
+  if (choice) choice.checked = true;
+});
+
 // A submitted form cannot be submitted twice; its button shows that the request is running.
 document.addEventListener("submit", (event) => {
   const button = event.submitter;

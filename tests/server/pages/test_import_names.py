@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Page as Browsed
+from playwright.sync_api import expect
 
 from covalt_git import yaml_text
 from covalt_git.trust import Consents
-from tests.api_client import form_file
+from tests.api_client import Api, form_file
+from tests.live_server import Live
 from tests.server.visitor import Form, Page, Visitor
 from tests.trusting import use_config
 
@@ -53,6 +56,40 @@ def test_a_second_document_of_a_name_replaces_only_what_the_user_chooses(
     visitor.send(form_with(chosen, button), button)
 
     assert {name: servers_of(root, name) for name in left} == left
+
+
+def test_a_name_without_a_choice_is_the_choice_of_another_name(
+    visitor: Visitor, root: Path
+) -> None:
+    visitor.send(form_with(review(visitor, "files"), "Import"), "Import")
+    page = review(visitor, "time")
+    radios = [field for field in page.named("input") if field.get("type") == "radio"]
+    assert len(radios) == 3
+    # The browser would refuse the form, and move the focus to the choice that replaces.
+    assert not any("required" in radio or "checked" in radio for radio in radios)
+
+    form = form_with(page, "Continue")
+    empty = visitor.send(form, "Continue", toolset_id="")
+    assert "Enter another name, or choose what happens to the toolset." in empty.text
+    visitor.send(form_with(visitor.send(form, "Continue", toolset_id="third"), "Import"), "Import")
+    assert servers_of(root, "mcp") == ["files"]
+    assert servers_of(root, "third") == ["time"]
+
+
+def test_typing_another_name_chooses_it(root: Path, page: Browsed, served: Live) -> None:
+    file = form_file("mcp.json", configuration("files"))
+    Api.of(root).send_form("import_toolset", {"file": file})
+    page.goto(f"{served.url}/imports")
+    second = {"name": "mcp.json", "mimeType": "", "buffer": configuration("time")}
+    page.locator("input[name=file]").set_input_files([second])
+    page.get_by_role("button", name="Review", exact=True).click()
+    page.get_by_role("radio", name="Replace it").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.type("third")
+    expect(page.get_by_role("radio", name="Another name")).to_be_checked()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Import", exact=True).first).to_be_visible()
+    expect(page.get_by_role("radio")).to_have_count(0)
 
 
 def test_a_review_says_what_a_second_document_lacks_and_changes_before_the_choice(
