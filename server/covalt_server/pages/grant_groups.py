@@ -20,11 +20,12 @@ from covalt_git.models.toolset_state import (
 )
 from covalt_git.names import REGISTRY_NAMESPACE
 from covalt_git.operations import toolsets
+from covalt_git.operations.script_folders import offered_folders
 from covalt_git.runtime.personal_places import why_wide
 from covalt_server import request_context
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from covalt_git.models.toolset_state import Grant
     from covalt_git.operations.credentials.secrets import UnsetSecret
@@ -68,7 +69,9 @@ class GrantGroup(NamedTuple):
     ``what`` describes a permission without hosts; ``lines`` is exactly what a grant would permit now.  ``changed``
     lists the changes that ended the grant.  ``uses`` are the folders, hosts and secrets of a program in the sandbox, and
     ``is_unsandboxed`` is whether a program is granted to run without one.  ``offer`` is what its button grants, and ``another`` what the form for another
-    host grants; None without a button.  ``planned`` is what its program would get with the folder that the user typed.  ``unset`` is what a granted secret without a value lacks.
+    host grants; None without a button.  ``planned`` is what its program would get with the folder that the user typed, and
+    ``with_scripts`` what a server without a grant would get with the folders of the files that its command names.
+    ``unset`` is what a granted secret without a value lacks.
     """
 
     key: str
@@ -84,6 +87,7 @@ class GrantGroup(NamedTuple):
     offer: toolsets.GrantOffer | None = None
     another: toolsets.GrantOffer | None = None
     planned: ProgramOffer | None = None
+    with_scripts: ProgramOffer | None = None
     unset: UnsetSecret | None = None
 
     @property
@@ -166,6 +170,24 @@ def with_offers(group: GrantGroup, toolset: Toolset) -> GrantGroup:
     )
     another = toolsets.typed_offer(request_context.context(), toolset, wanted_grant)
     return group._replace(hosts=rows, another=another)
+
+
+def with_script_folders(groups: Iterable[GrantGroup], toolset: Toolset) -> tuple[GrantGroup, ...]:
+    """Return the groups, with the offer of the folders that an import of the toolset would offer."""
+    rows = offered_folders(request_context.context(), toolset)
+    offers = {
+        row.server: ProgramOffer.of(
+            toolset, WantedGrant("server", row.server, folders=row.folders)
+        )
+        for row in rows
+        if row.folders
+    }
+    return tuple(
+        group._replace(with_scripts=offers.get(group.name or ""))
+        if group.kind == "server"
+        else group
+        for group in groups
+    )
 
 
 def _hosts(toolset: ToolsetDetail, key: str, kind: str, name: str | None = None) -> GrantGroup:

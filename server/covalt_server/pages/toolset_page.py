@@ -28,7 +28,7 @@ from covalt_git.sources.refresh import sources as tool_sources
 from covalt_git.sources.refresh import sources_of
 from covalt_server import request_context
 from covalt_server.pages import layout, toolset_files
-from covalt_server.pages.grant_groups import ProgramOffer, grant_groups, offer, with_offers
+from covalt_server.pages.grant_groups import ProgramOffer, grant_groups, offer, with_offers, with_script_folders
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
@@ -137,15 +137,16 @@ def next_step(toolset_id: str) -> NextStep | None:
     if detail.waits_for is None:
         return None
     unlisted = Unlisted.of(toolset_id)
-    if detail.waits_for == "acceptance":
-        words = ("Next: review its tools, and accept them.", "Review them")
-        sources = [source for source in unlisted.sources if source.to_accept]
-    elif unlisted.failed:
+    if detail.waits_for == "listing" and unlisted.failed:
         words = (f"{unlisted.failure}.", "Show why")
         sources = unlisted.failed
-    else:
+    elif detail.waits_for == "listing" or unlisted.waiting:
+        # Before the acceptance of other tools: the user has probably just granted this server.
         words = ("Next: ask its servers for their tools.", "Show them")
         sources = unlisted.waiting
+    else:
+        words = ("Next: review its tools, and accept them.", "Review them")
+        sources = [source for source in unlisted.sources if source.to_accept]
     # Without a source, another toolset has their namespaces, which the page says.
     return NextStep(*words, f"source-{sources[0].namespace}") if sources else None
 
@@ -239,6 +240,8 @@ def toolset_page(
         )
     changes_files = request_context.changes_files()
     may_grant = changes_files and detail.sound and bool(detail.files)
+    if may_grant and detail.lacking:
+        groups = with_script_folders(groups, toolset)
 
     if may_grant and planned is not None:
         review = ProgramOffer.of(toolset, planned)

@@ -128,3 +128,23 @@ def test_a_second_import_after_an_edit_neither_loses_nor_widens_the_folders(
 
     assert folders_of(root) == granted
     assert [*Api.of(root).get("get_toolset", toolset_id="mcp")["ended"]] == ["process-clock"]
+
+
+def test_a_renamed_server_is_offered_its_folder_and_listed_before_others_are_accepted(
+    visitor: Visitor, scripts: dict[str, Path], root: Path
+) -> None:
+    _, form, digest = review(visitor, scripts)
+    visitor.send(form, "Import", trust=digest, folder=["weather", "clock"])
+    file = root / "toolsets/mcp/toolset.yaml"
+    file.write_text(file.read_text().replace("id: weather", "id: forecast"))
+
+    page = visitor.open("/toolsets/mcp")
+    granted = visitor.send(page.form("/grants/requested"))
+    assert "Next: ask its servers for their tools." in granted.text
+    assert granted.link("Show them") == "/toolsets/mcp#source-forecast"
+    assert folders_of(root)["forecast"] == []
+
+    button = "Grant with this folder to forecast"
+    form = next(form for form in page.forms if button in {words for *_, words in form.buttons})
+    assert visitor.send(form, button).status == 200
+    assert folders_of(root)["forecast"] == [str(scripts["weather"].parent)]
