@@ -119,7 +119,9 @@ def fix_config(context: Context, request: FixConfig) -> ConfigFixed:
         raise invalid_field("base", "required unless dry_run is true")
     fixed = fix_text(read_config_text(context.root).text, CONFIG)
     change = _change(context, fixed.text, request)
-    return ConfigFixed.of(change, fixed=fixed.problems)
+    # The checks report some misspelt keys only after others are fixed.
+    solved_count = max(change.solved, len(fixed.problems))
+    return ConfigFixed.of(change, fixed=fixed.problems, solved=solved_count)
 
 
 @operation(changes=True, errors=(409,), admin=_ACTION, repairs=True)

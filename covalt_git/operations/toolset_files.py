@@ -182,7 +182,9 @@ def fix_toolset(context: Context, request: FixToolset) -> ToolsetFixed:
     current = file_changes.read_text(toolset, MANIFEST)
     fixed = fix_text(current.text, _name(toolset, MANIFEST))
     change = _change(context, toolset, current, fixed.text, request)
-    return ToolsetFixed.of(change, fixed=fixed.problems)
+    # The checks report some misspelt keys only after others are fixed.
+    solved_count = max(change.solved, len(fixed.problems))
+    return ToolsetFixed.of(change, fixed=fixed.problems, solved=solved_count)
 
 
 @operation(changes=True, errors=(404, 409), admin="change files of toolsets")

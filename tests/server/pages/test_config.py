@@ -44,6 +44,15 @@ def test_each_page_leads_to_the_fix_of_a_broken_file_which_needs_no_restart(
     assert visitor.open("/toolsets").status == 200
 
 
+def test_the_fix_counts_the_keys_that_it_lists(visitor: Visitor, config: Path) -> None:
+    # The key in the mapping is only checked once the name of the mapping is right.
+    config.write_text("version: 1\nworkspac: {max_stor_mb: 5}\n")
+    page = visitor.open("/config/fix")
+    assert page.changed_lines("add") == ["workspace: {max_store_mb: 5}"]
+    assert "2 problems are solved." in page.text
+    assert "Fixed. No problem is left." in visitor.send(page.form("/config/fix"), "Fix 2 keys").text
+
+
 def test_the_editor_saves_after_the_effect_was_shown(visitor: Visitor, config: Path) -> None:
     broken = config.read_bytes()
     page = visitor.send(visitor.open(EDIT).form(EDIT), "Review", content="version: 1\nroles: {}\n")

@@ -41,6 +41,7 @@ def test_the_line_of_each_problem_is_marked_and_its_fix_is_shown_first(
     page = visitor.open(page.link("Fix 2 keys..."))
     assert any(line.strip().startswith("entrypoint") for line in page.changed_lines("add"))
     assert "none left" in page.text
+    assert "2 problems are solved." in page.text
     assert "not compared" in page.text
     assert "Allowed after" not in page.text
     assert manifest.read_bytes() == broken
