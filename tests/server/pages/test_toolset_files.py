@@ -234,6 +234,12 @@ def test_the_review_of_a_renamed_server_counts_its_problem_once_and_names_the_gr
     assert "solved" not in page.text
     assert "signed" not in page.text
     assert "The grants that end by it are listed above" in page.text
+    # The new server starts nothing before its grant, which the page also says.
+    assert "asks for more" in page.text
+    assert "Allowed after this change" not in page.text
+    asked = page.text.partition("Asked for after this change; ")[2]
+    assert "server gear:disc starts python3 gone.py" in asked
+    assert "A renamed server needs a grant of its own" in asked
 
     form = page.form("/edit/toolset.yaml")
     page = visitor.send(form, "Save", content=typed, local_change="1")
