@@ -172,6 +172,10 @@ def test_an_imported_toolset_needs_the_box(visitor: Visitor, root: Path) -> None
     typed = form.fields["content"][0] + "# a note\n"
     page = visitor.send(form, "Review", content=typed)
     assert "This toolset is imported" in page.text
+    # The box is far above the button in a long review.
+    assert "Tick Change it all the same above first." in page.text
+    (box,) = (field for field in page.named("input") if field.get("name") == "local_change")
+    assert page.link("Change it all the same") == f"#{box['id']}"
 
     again = visitor.send(page.form(EDIT), "Save", content=typed)
     assert again.status == 409
