@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -288,8 +289,18 @@ def namespace_conflicts(root: Path, claimants: Iterable[Claimant]) -> list[Names
 def conflict_of(root: Path, claim: Declaration, owner: str) -> NamespaceConflict:
     """Return the conflict of a claim of :func:`contested_claims`, in the toolset's file below ``root``."""
     toolset_id = claim.toolset_id
-    hint = "rename one of them"
-    if not claim.is_own_id:
+    if claim.is_own_id:
+        # The names of folders are not checked here, so they are quoted for the shell.
+        paths = [(f"toolsets/{toolset_id}", "toolsets/NEW")]
+        if (root / "toolsets" / STATE_FOLDER / f"{toolset_id}.yaml").exists():
+            states = f"toolsets/{STATE_FOLDER}"
+            paths.append((f"{states}/{toolset_id}.yaml", f"{states}/NEW.yaml"))
+        moves = [shlex.join(["git", "mv", *pair]) for pair in paths]
+        hint = (
+            f"rename one of them: {' && '.join(moves)}, and write id: NEW in its {MANIFEST}; on the pages, export it,"
+            " import the file under another name, and uninstall it"
+        )
+    else:
         alias = f"aliases: {{{claim.name}: {toolset_id}-{claim.name}}}"
         hint = f"rename it, or write in toolsets/{STATE_FOLDER}/{toolset_id}.yaml: {alias}"
     message = f"the toolset {owner!r} already has the namespace {claim.namespace!r}"

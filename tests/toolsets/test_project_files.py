@@ -1,5 +1,6 @@
 """A project as a whole: its root, its configuration, and the namespaces of its toolsets."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,30 @@ def test_a_namespace_belongs_to_one_toolset(
 
     assert {one.code for one in found} <= {codes.NAMESPACE_TAKEN}
     assert [f"{one.path}:{one.line}" for one in found] == expected
+
+
+def test_the_hint_about_two_equal_ids_renames_a_toolset_and_its_state(tmp_path: Path) -> None:
+    put_toolsets(tmp_path, my__tools="", my_tools="")
+    put(tmp_path, "state/my_tools.yaml", "enabled: true\n")
+    (problem,) = read_project(tmp_path).problems
+    commands = problem.hint.removeprefix("rename one of them: ").partition(", and write ")[0]
+    assert commands.count(" && ") == 1
+    commands = commands.replace("NEW", "new")
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+
+    subprocess.run(["sh", "-c", commands], cwd=tmp_path, check=True)
+    file = tmp_path / "toolsets/new/toolset.yaml"
+    file.write_text(file.read_text().replace("id: my_tools", "id: new"))
+
+    assert read_project(tmp_path).problems == ()
+    assert (tmp_path / "toolsets/state/new.yaml").exists()
+
+
+def test_the_commands_of_a_hint_quote_the_name_of_a_folder(tmp_path: Path) -> None:
+    put_toolsets(tmp_path, **{"a;touch b__c": "", "a;touch b_c": ""})
+    hints = [one.hint for one in read_project(tmp_path).problems if one.code == "CG401"]
+    assert [hint for hint in hints if "git mv 'toolsets/a;touch b" in hint] == hints != []
 
 
 OFF = "enabled: false\n"

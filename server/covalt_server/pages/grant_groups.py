@@ -176,9 +176,7 @@ def with_script_folders(groups: Iterable[GrantGroup], toolset: Toolset) -> tuple
     """Return the groups, with the offer of the folders that an import of the toolset would offer."""
     rows = offered_folders(request_context.context(), toolset)
     offers = {
-        row.server: ProgramOffer.of(
-            toolset, WantedGrant("server", row.server, folders=row.folders)
-        )
+        row.server: ProgramOffer.of(toolset, WantedGrant("server", row.server, folders=row.folders))
         for row in rows
         if row.folders
     }

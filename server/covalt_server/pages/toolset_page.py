@@ -28,7 +28,13 @@ from covalt_git.sources.refresh import sources as tool_sources
 from covalt_git.sources.refresh import sources_of
 from covalt_server import request_context
 from covalt_server.pages import layout, toolset_files
-from covalt_server.pages.grant_groups import ProgramOffer, grant_groups, offer, with_offers, with_script_folders
+from covalt_server.pages.grant_groups import (
+    ProgramOffer,
+    grant_groups,
+    offer,
+    with_offers,
+    with_script_folders,
+)
 from covalt_server.request_context import ask
 
 if TYPE_CHECKING:
