@@ -80,8 +80,9 @@ def test_typing_another_name_chooses_it(root: Path, page: Browsed, served: Live)
     file = form_file("mcp.json", configuration("files"))
     Api.of(root).send_form("import_toolset", {"file": file})
     page.goto(f"{served.url}/imports")
-    second = {"name": "mcp.json", "mimeType": "", "buffer": configuration("time")}
-    page.locator("input[name=file]").set_input_files([second])
+    page.locator("input[name=file]").set_input_files(
+        {"name": "mcp.json", "mimeType": "", "buffer": configuration("time")}
+    )
     page.get_by_role("button", name="Review", exact=True).click()
     page.get_by_role("radio", name="Replace it").focus()
     page.keyboard.press("Tab")
