@@ -89,6 +89,8 @@ def check_effects(
         source, local = sources.get(tool.id), state.overrides.get(tool.id)
         if tool.annotations.read_only and _must_write(tool, source):
             yield _contradiction(reading.below("tools", position), tool)
+        if tool.http is None and source is None:
+            continue  # its decorator may require approval, and the code cannot be read, which is an error of its own
         decides = local is not None and local.requires_confirmation is not None
         asks = tool.requires_confirmation or (source is not None and source.requires_confirmation)
         by_default = tool.requires_confirmation is None and manifest.defaults.requires_confirmation
