@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from covalt_git.python_reader.modules import Module, Modules
 
 MOST_REPORTED: Final = 20
-"""The most broken modules, and the most missing ones, that are returned."""
+"""Number of broken modules, and of missing ones, that are returned; further ones are when these are repaired."""
 
 _SEARCHED: Final = re.compile(
     rb"sys\s*\.\s*(?:modules|path|meta_path)|__path__|path_hooks|addsitedir|extend_path"
@@ -32,6 +32,9 @@ _BOUND_BY_CODE: Final = re.compile(
     rb"\b(?:globals|locals|vars|exec|setattr|__dict__|__getattr__)\b|sys\s*\.\s*modules"
 )
 """Source that can bind names of a module without a statement of its own."""
+
+_ATTRIBUTE: Final = re.compile(rb"\.\s*([\w\x80-\xff]+)")
+_SETATTR: Final = re.compile(rb"\bsetattr\b")
 
 
 class _Way(Flag):
@@ -144,18 +147,24 @@ class ImportGraph:
         sources = self._modules.read.values()
         if not self._missing or any(_SEARCHED.search(source) for source in sources):
             return []
+        # A module may set an attribute of another one.  All names are collected once: a search for each missing name would
+        # take the product of names and source.
+        attributes = {name for source in sources for name in _ATTRIBUTE.findall(source)}
+        any_is_set = any(_SETATTR.search(source) for source in sources)
         missing: list[MissingImport] = []
-        for absent in self._missing[:MOST_REPORTED]:
+        for absent in self._missing:
+            if len(missing) == MOST_REPORTED:
+                break
             entries = self._entries_of(absent.importer, _Way.MAYBE_IMPORT_ERROR)
             surely = self._entries_of(absent.importer, _Way.IMPORT_ERROR)
             certain = absent.certain and bool(surely)
-            is_set = absent.name and self._may_be_set(absent.name)
+            is_set = absent.name and (any_is_set or absent.name.encode() in attributes)
             if entries and is_pinned(absent.module.partition(".")[0]) and not is_set:
                 missing.append(absent._replace(entries=entries, certain=certain))
         return missing
 
     def _read(self) -> None:
-        waiting = [*self._entries]
+        waiting = sorted(self._entries)  # the same modules are reported in each process
         reached = set(waiting)
         while waiting:
             name = waiting.pop()
@@ -241,11 +250,6 @@ class ImportGraph:
                 importer.name, line, column, module, name, names, (), not statement.conditional
             )
         )
-
-    def _may_be_set(self, name: str) -> bool:
-        """Return whether a module may set an attribute of this name in another one."""
-        attribute = re.compile(rb"\.\s*%s\b|\bsetattr\b" % re.escape(name.encode()))
-        return any(attribute.search(source) for source in self._modules.read.values())
 
     def _entries_of(self, name: str, way: _Way) -> tuple[str, ...]:
         """Return the modules of entrypoints that import a module in a way, directly or not, in order."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalt_git.python_reader.import_graph import ImportGraph
+from covalt_git.python_reader.import_graph import MOST_REPORTED, ImportGraph
 from covalt_git.python_reader.module_text import MAX_SOURCE_BYTES
 from covalt_git.python_reader.modules import Modules, ModuleSource
 from tests.examples import examples
@@ -177,6 +177,17 @@ def test_missing_modules_and_names_are_reported_if_they_surely_do_not_exist(
     }
     reports = missing(files, "tools.a")
     assert [report[2:] for report in reports] == ([] if expected is None else [expected])
+
+
+def test_names_that_a_module_may_set_do_not_use_up_the_number_of_those_that_are_reported() -> None:
+    names = [f"name_{number}" for number in range(MOST_REPORTED)]
+    files = {
+        "tools/a.py": "import tools.b\n"
+        + "".join(f"tools.b.{name} = 1\n" for name in names)
+        + f"from tools.b import {', '.join(names)}, gone\n",
+        "tools/b.py": "there = 1\n",
+    }
+    assert [name for *_, name, _ in missing(files, "tools.a")] == ["gone"]
 
 
 def test_the_place_of_a_missing_name_is_its_own() -> None:
