@@ -262,7 +262,7 @@ class OpenCalls:
         return self.find_key(str(key or call_id))
 
     def find_key(self, key: str) -> Described | None:
-        """Return what the queue has under a key: a call as it was requested, or an approval.
+        """Return the call or the approval that the queue has under its key (:attr:`.QueuedCall.key`); None without one.
 
         Raises:
             BrokerError: if Redis cannot be reached.

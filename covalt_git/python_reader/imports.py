@@ -27,8 +27,8 @@ class ImportStatement(NamedTuple):
         line: the line of the statement, from 1.
         column: the column of the statement in bytes, from 0.
         conditional: whether it may not run although its function or module does, as in ``if``.
-        catches_import_error: whether a ``try`` around it goes on if the module or a name does not exist.
-        catches_syntax_error: whether a ``try`` around it goes on if the module is not Python.
+        catches_import_error: whether a ``try`` around it catches the error of a module or name that does not exist.
+        catches_syntax_error: whether a ``try`` around it catches the error of a module that is not Python.
     """
 
     module: str

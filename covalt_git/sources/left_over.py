@@ -43,7 +43,7 @@ def remove_lock(root: Path, namespace: str) -> RemovedLock:
     Raises:
         CovaltError: ``lock_in_use``, if a toolset declares the namespace.
         FaultyToolsetError: if the manifest of its toolset cannot be read, which may declare it.
-        UnknownNameError: if there is no such lock.
+        UnknownNameError: if no left-over lock has this namespace.
         CovaltError: if the state file of its toolset has errors; nothing is removed.
     """
     # From the files, under the lock: the index may be older than a server that was added during the wait.
@@ -61,8 +61,8 @@ def remove_lock(root: Path, namespace: str) -> RemovedLock:
                     code="lock_in_use",
                     http_status=409,
                 )
-    lock = read_lock(lock_file(root, namespace), "").value if is_id(namespace) else None
-    owner_of_lock = toolsets.get(lock.toolset_id) if lock is not None else None
+    stored = read_lock(lock_file(root, namespace), "").value if is_id(namespace) else None
+    owner_of_lock = toolsets.get(stored.toolset_id) if stored is not None else None
     if owner_of_lock is not None and owner_of_lock.manifest is None:
         raise FaultyToolsetError(owner_of_lock.id, owner_of_lock.problems)
     left_over = {row.lock.namespace: row.lock for row in left_over_locks(root, declared)}

@@ -93,7 +93,8 @@ _BRACKETS = {
 def parts_of(text: str) -> Iterator[TextPart | None]:
     """Yield the brackets and texts in order, and None at the end of the text; nothing after a place that cannot be read.
 
-    Unlike the events, they go on where brackets do not match.  PyYAML's own scanner is slow, so this is for errors.
+    Brackets that do not match end the events of YAML, but not these parts.  PyYAML's own scanner is slow, so this is for
+    texts with an error only.
     """
     scanner: Any = yaml.BaseLoader(text)
     while True:

@@ -1,7 +1,7 @@
 """Quotes and brackets around a syntax error, which may have been opened many lines above the place of the error.
 
-The parser reports where it could not go on.  If a quote or a bracket was not closed, that place is correct in itself,
-so the problem is reported where the quote or the bracket was opened, which is certain.
+The parser reports the place at which it stopped.  If a quote or a bracket was not closed, the text at that place is often
+right.  So the problem is reported at the quote or the bracket that was opened, which is known for certain.
 """
 
 from __future__ import annotations

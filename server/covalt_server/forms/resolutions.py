@@ -30,7 +30,7 @@ class Chosen(NamedTuple):
         newer: the merged text as it is now.
         ids: what the page showed of each hunk, by number (``versions`` of a hunk).
         moved: whether the file has changed since its hunks were shown.
-        hint: how many decisions still apply after the file has changed, in words.
+        hint: a sentence for the page that says how many decisions still apply after the file has changed.
     """
 
     decision: str
