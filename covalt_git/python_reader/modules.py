@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import builtins
 import importlib
+from collections import OrderedDict
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git.python_reader.module_text import PythonSyntaxError, parse
@@ -56,14 +58,51 @@ def _star_names(module: str) -> frozenset[str] | None:
     return frozenset(names.get("__all__", public))
 
 
-@lru_cache(maxsize=16)
+class _RememberedNames:
+    """Names of the modules that were read last, by their source; thread-safe.
+
+    Other toolsets are often read between two readings of a toolset, so the modules of all of them should fit.
+
+    Attributes:
+        LEAST: number of modules that are kept, whatever their size.
+        MOST_BYTES: source of further ones; a syntax tree takes forty times as much memory.
+    """
+
+    LEAST = 16
+    MOST_BYTES = 512 * 1024
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._names: OrderedDict[bytes, ModuleNames] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, source: bytes) -> ModuleNames:
+        """Return the names of a module; it is parsed if they are not remembered."""
+        with self._lock:
+            if source in self._names:
+                self._names.move_to_end(source)
+                return self._names[source]
+        names = read_names(parse(source))  # without the lock: it may take a second
+        with self._lock:
+            if source not in self._names:
+                self._names[source] = names
+                self._bytes += len(source)
+            while self._bytes > self.MOST_BYTES and len(self._names) > self.LEAST:
+                oldest, _ = self._names.popitem(last=False)
+                self._bytes -= len(oldest)
+        return names
+
+
+_NAMES = _RememberedNames()
+
+
 def names_of(source: bytes) -> ModuleNames:
     """Parse a module and return its names, which callers must not change.
 
     Raises:
         PythonSyntaxError: if it is not Python.
     """
-    return read_names(parse(source))
+    return _NAMES.get(source)
 
 
 class ModuleSource(NamedTuple):

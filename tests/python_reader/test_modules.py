@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.python_reader.modules import Modules, ModuleSource
+from covalt_git.python_reader.modules import Modules, ModuleSource, names_of
 from covalt_git.python_reader.source import ToolDefinition, read_tool
 from tests.python_reader.comparison import plain
 
@@ -368,3 +368,18 @@ def test_a_way_of_many_imports_is_unread_and_no_error() -> None:
     }
 
     assert read(files).unread == {"x": "X"}
+
+
+def test_modules_of_several_toolsets_are_parsed_once() -> None:
+    sources = [f"x = {number}".encode() for number in range(200)]
+    read = [names_of(source) for source in sources]
+    for source, names in zip(sources, read, strict=True):
+        assert names_of(source) is names
+
+
+def test_large_modules_are_not_remembered_for_long() -> None:
+    filling = "# " + "x" * 50_000
+    sources = [f"x = {number}\n{filling}".encode() for number in range(100)]
+    read = [names_of(source) for source in sources]
+    assert names_of(sources[-1]) is read[-1]
+    assert names_of(sources[0]) is not read[0]
