@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 import covalt_git
 from covalt_git.calls.background import BackgroundCalls
 from covalt_git.cli import main
+from covalt_git.index import database
 from covalt_git.trust import trust_folder
 from covalt_server.pages import elicitation, index_building
 from covalt_server.request_context import open_feed
@@ -44,6 +45,7 @@ os.environ["GIT_TEMPLATE_DIR"] = ""
 # No test cuts the power: what a killed process wrote is in the cache of the kernel.  A fifth of the run would wait for
 # the disk.  Programs that tests start flush as for users; `make stress` cuts the power (tests/stress/power_cuts.py).
 os.fsync = os.fdatasync = lambda fd: None  # noqa: ARG005 - as the type checker compares the names
+database.SYNCHRONOUS = "OFF"
 
 # Most tests write grants and rules as files, as a user who trusts every project on the machine.  Each process of
 # pytest has a configuration folder of its own, so that no test reads or changes the configuration of the developer.

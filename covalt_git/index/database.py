@@ -30,6 +30,9 @@ _VIRTUAL = re.compile(
 
 BUSY_TIMEOUT_S = 30.0
 
+SYNCHRONOUS = "NORMAL"
+"""When SQLite waits for the disk.  For a cache this is enough: damage by a power failure is detected."""
+
 Row = dict[str, Any]
 """Values of a row by column."""
 
@@ -244,8 +247,7 @@ def _open(path: Path | str) -> sqlite3.Connection:
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA foreign_keys = ON")
-        # For a cache this is enough: damage by a power failure is detected.
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
         if _version(connection) != VERSION:
             _create_once(connection)
         # The version is in the header; damage of the tables appears here, where connect() creates a new file.
