@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from covalt_git import __version__
 from covalt_git.checks.effects import check_effects, check_locked_effects
@@ -52,6 +52,7 @@ from covalt_git.models.toolset_manifest import ToolsetManifest
 from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.names import BUILTIN_NAMESPACE, REGISTRY_NAMESPACE, is_id, suggest_id
 from covalt_git.problems import codes
+from covalt_git.system.file_cache import FileCache
 from covalt_git.toolsets.builtin_tools import BUILTINS, NAME
 from covalt_git.toolsets.effective_tools import effective_locked_tools, effective_tools, is_on
 from covalt_git.toolsets.icons import check_icons
@@ -272,33 +273,14 @@ def read_toolset(
         state = read_state(state_file, shown_path(state_file, root))
     if toolset_id == REGISTRY_NAMESPACE:
         return _read_registered(root, folder, display_path, state, files, contents)
-    stored = stored or read_stored_schemas(display_path, files, contents)
-    manifest = _read_manifest(folder, display_path, contents)
-    problems = [
-        *files.problems,
-        *manifest.problems,
-        *stored.problems,
-        *state.problems,
-        *_name_problems(toolset_id, display_path),
-    ]
+    own = _own_files(folder, toolset_id, display_path, files, contents, stored)
+    manifest, sources = own.manifest, own.sources
+    problems = [*own.problems, *state.problems]
     effective_state = _effective_state(state)
-    sources: Sources = {}
     locks: dict[str, Reading[ToolLock]] = {}
     server_tools: tuple[Tool, ...] = ()
     if manifest.value is not None:
-        sources, of_sources = read_sources(manifest, stored, files, contents)
-        problems += of_sources
-        current = {
-            name: entry
-            for name, source in sources.items()
-            if (entry := current_schema(stored, name, source, files))
-        }
-        # Before the checks: examples and renderers are checked against the schema that calls use.
-        manifest = with_stored_schemas(manifest, current)
-        problems += check_manifest(manifest, stored, toolset_id, files, sources)
         problems += check_effects(manifest, effective_state, sources)
-        problems += check_icons(manifest, files, contents)
-        problems += check_docstrings(manifest, sources)
         declared = manifest.valid
         if declared.id == toolset_id:
             locks = read_source_locks(root, toolset_id, declared, effective_state)
@@ -320,19 +302,11 @@ def read_toolset(
             for name in lock.value.offers
         }
         problems += check_local_overrides(state, declared, files, sources, server_tools, offers)
-    problems += check_artifacts(manifest, files, contents)
-    skills, of_skills = read_skills(display_path, files, contents)
-    problems += of_skills
-    problems += check_skills(locks.values(), toolset_id, skills)
+    problems += check_skills(locks.values(), toolset_id, own.skills)
     compiled = compiled_documents(locks.values(), files.hashes)
     of_texts, credentials = check_texts(display_path, files, contents, compiled)
     of_state, in_state = _check_state_text(state)
-    problems += [
-        *of_texts,
-        *of_state,
-        *check_hidden_escapes(manifest),
-        *check_names(display_path, files),
-    ]
+    problems += [*of_texts, *of_state]
     return Toolset(
         id=toolset_id,
         folder=folder,
@@ -341,12 +315,96 @@ def read_toolset(
         state_reading=state,
         files=files,
         sources=sources,
-        skills=skills,
+        skills=own.skills,
         locks=locks,
-        stored_schemas=stored,
+        stored_schemas=own.stored_schemas,
         server_tools=server_tools,
         problems=in_order(without(credentials | in_state, once_for_each_cause(problems))),
     )
+
+
+class _OwnFiles(NamedTuple):
+    """What the files of a toolset say, whatever its state, its locks and the project around it; not to be changed.
+
+    Attributes:
+        manifest: the manifest with its stored schemas.
+        stored_schemas: the file with the stored schemas.
+        sources: the Python functions of its tools, by the tools' ids.
+        skills: its valid skills.
+        problems: the problems of these files, except for the credentials in their texts.
+    """
+
+    manifest: Reading[ToolsetManifest]
+    stored_schemas: Reading[StoredSchemas]
+    sources: Sources
+    skills: tuple[Skill, ...]
+    problems: tuple[Problem, ...]
+
+
+_OWN_FILES = FileCache(most=32)
+
+
+def _own_files(
+    folder: Path,
+    toolset_id: str,
+    display_path: str,
+    files: BundleFiles,
+    contents: Contents,
+    stored: Reading[StoredSchemas] | None,
+) -> _OwnFiles:
+    """Return what the files of a toolset say, from memory if they were read before.
+
+    Each decision of the user changes only the state of a toolset, and each call of an MCP server reads its toolset again.
+    """
+    # Without a manifest in memory, what it says depends on more than the files: it may be a link.
+    if stored is not None or contents.cached(MANIFEST) is None:
+        return _read_own_files(folder, toolset_id, display_path, files, contents, stored)
+    # The digests of the files are a part of the key, so that nothing else has to be compared.
+    return _OWN_FILES.get_by(
+        (toolset_id, display_path, files),
+        "",
+        lambda: _read_own_files(folder, toolset_id, display_path, files, contents, stored),
+    )
+
+
+# With a limit of its own: what it suggests may not depend on what was read before.
+@few_suggestions()
+def _read_own_files(
+    folder: Path,
+    toolset_id: str,
+    display_path: str,
+    files: BundleFiles,
+    contents: Contents,
+    stored: Reading[StoredSchemas] | None,
+) -> _OwnFiles:
+    stored = stored or read_stored_schemas(display_path, files, contents)
+    manifest = _read_manifest(folder, display_path, contents)
+    problems = [
+        *files.problems,
+        *manifest.problems,
+        *stored.problems,
+        *_name_problems(toolset_id, display_path),
+    ]
+    sources: Sources = {}
+    if manifest.value is not None:
+        sources, of_sources = read_sources(manifest, stored, files, contents)
+        problems += of_sources
+        current = {
+            name: entry
+            for name, source in sources.items()
+            if (entry := current_schema(stored, name, source, files))
+        }
+        # Before the checks: examples and renderers are checked against the schema that calls use.
+        manifest = with_stored_schemas(manifest, current)
+        problems += check_manifest(manifest, stored, toolset_id, files, sources)
+        problems += check_icons(manifest, files, contents)
+        problems += check_docstrings(manifest, sources)
+    problems += check_artifacts(manifest, files, contents)
+    skills, of_skills = read_skills(display_path, files, contents)
+    problems += of_skills
+    problems += check_hidden_escapes(manifest)
+    problems += check_names(display_path, files)
+    return _OwnFiles(manifest, stored, sources, skills, tuple(problems))
 
 
 @cache

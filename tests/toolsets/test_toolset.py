@@ -9,6 +9,8 @@ import pytest
 
 from covalt_git.manifests.toolset_files import toolset_ids
 from covalt_git.problems import codes
+from covalt_git.system.file_cache import FileCache
+from covalt_git.toolsets import toolset as reader
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.toolsets.projects import HEAD, MANIFEST, put, put_hello
@@ -115,3 +117,44 @@ def test_a_toolset_with_a_broken_state_file_is_disabled(tmp_path: Path) -> None:
     assert not toolset.sound
     assert not toolset.enabled
     assert not any(tool.enabled for tool in toolset.tools)
+
+
+def test_a_decision_does_not_have_the_files_parsed_again(tmp_path: Path) -> None:
+    put_hello(tmp_path)
+    before = read_toolset(tmp_path, "hello")
+
+    put(tmp_path, "state/hello.yaml", "enabled: false\n")
+    after = read_toolset(tmp_path, "hello")
+
+    assert (before.enabled, after.enabled) == (True, False)
+    assert after.manifest is before.manifest
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("hello/toolset.yaml", MANIFEST.replace("Hello", "Good morning")),
+        ("hello/tools/hello.py", "def greet(\n"),
+        ("hello/tools/hello.py", "import tools.absent\n\ndef hello(name: str) -> str:\n    return name\n"),
+        ("hello/toolset.schemas.yaml", "version: 2\n"),
+        ("hello/tools/json.py", ""),
+        ("hello/artifacts/page.html", "<script src=https://example.com></script>"),
+        ("hello/skills/a/SKILL.md", "no name"),
+        ("hello/notes.txt", "password: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"),
+        ("state/hello.yaml", "enabled: true\ntool_overrides:\n- {tool_id: absent, name: A}\n"),
+    ],
+)  # fmt: skip
+def test_after_a_change_a_toolset_is_as_if_it_was_read_for_the_first_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, text: str
+) -> None:
+    put_hello(tmp_path)
+    unchanged = read_toolset(tmp_path, "hello")
+    put(tmp_path, path, text)
+
+    remembered = read_toolset(tmp_path, "hello")
+    monkeypatch.setattr(reader, "_OWN_FILES", FileCache())
+    first = read_toolset(tmp_path, "hello")
+
+    assert (unchanged.problems, unchanged.tools) != (first.problems, first.tools)
+    for name in ("problems", "tools", "sources", "skills", "digest", "manifest", "state"):
+        assert getattr(remembered, name) == getattr(first, name)
