@@ -1,6 +1,7 @@
 """What Flask compiles of templates and routes, compiled once in a process: hundreds of apps are made of the same ones."""
 
-from collections.abc import Callable
+from types import MethodType
+from typing import Any
 
 from flask import Flask
 from jinja2 import BytecodeCache
@@ -23,15 +24,27 @@ class Templates(BytecodeCache):
 
 
 class Route(Rule):
-    """A route whose functions that write its URLs are compiled once: they are nine tenths of the time to make an app."""
+    """A route that is compiled once: that is most of the time to make an app."""
 
-    _compiled: dict[tuple[object, ...], Callable[..., tuple[str, str]]] = {}  # noqa: RUF012 - one for all routes
+    _compiled: dict[tuple[object, ...], dict[str, Any]] = {}  # noqa: RUF012 - one for all routes
 
-    def _compile_builder(self, append_unknown: bool = True) -> Callable[..., tuple[str, str]]:  # noqa: FBT001, FBT002 - Werkzeug calls it
-        key = (self.rule, *self._trace, repr(self.defaults), append_unknown)
+    def compile(self) -> None:
+        assert self.map is not None
+        key = (
+            *(self.rule, self.merge_slashes, self.subdomain, self.host, repr(self.defaults)),
+            *(self.map.host_matching, *sorted(self.map.converters)),
+        )
         if key not in self._compiled:
-            self._compiled[key] = super()._compile_builder(append_unknown)
-        return self._compiled[key]
+            super().compile()
+            self._compiled[key] = {name: getattr(self, name) for name in _MADE}
+            return
+        for name, value in self._compiled[key].items():
+            method = isinstance(value, MethodType)
+            setattr(self, name, MethodType(value.__func__, self) if method else value)
+
+
+_MADE = ("_parts", "_trace", "_converters", "arguments", "_build", "_build_unknown")
+"""What Werkzeug's ``Rule.compile`` sets."""
 
 
 def share() -> None:
