@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-FACTOR = float(os.environ.get("COVALT_EXAMPLES", "0.4"))
+FACTOR = float(os.environ.get("COVALT_EXAMPLES", "0.25"))
 """What every number of hypothesis's examples is multiplied by."""
 
 EVERY = 1 if FACTOR >= 1 else 5
