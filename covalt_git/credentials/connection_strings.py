@@ -112,7 +112,7 @@ def _quoted(opening: str, closing: str, separator: str, escapes: str = "") -> re
     """Return the pattern of a value in quotes, in which a doubled closing quote is a part of the value."""
     ends = closing + _CLOSES % separator
     inner = rf"{escapes}{closing}{closing}|(?!{ends})[^\n]"
-    return re.compile(rf"{opening}(?P<text>(?:{inner}){{0,4096}}+){ends}")
+    return re.compile(rf"{opening}(?P<text>(?>(?:{inner}){{0,4096}})){ends}")
 
 
 _SEMICOLON_QUOTES: Final = (
@@ -142,18 +142,18 @@ _BARE: Final = {
 }
 _BARE_UP_TO: Final = {
     (family, enclosing): re.compile(
-        rf"(?:{f'(?!{enclosing})' if enclosing else ''}(?:{value})){{1,4096}}+", re.VERBOSE
+        rf"(?>(?:{f'(?!{enclosing})' if enclosing else ''}(?:{value})){{1,4096}})", re.VERBOSE
     )
     if family in {"&", "?"}
     else re.compile(
-        rf"(?:{f'(?!(?<!{_B}){enclosing})' if enclosing else ''}(?:{value})){{1,4096}}+"
+        rf"(?>(?:{f'(?!(?<!{_B}){enclosing})' if enclosing else ''}(?:{value})){{1,4096}})"
     )
     for _B in (r"\\",)
     for family, value in _BARE.items()
     for enclosing in ("", '"', "'", "`")
 }
 _LIST: Final = re.compile(
-    r"""\s*(?:--?[\w.-]{1,80}=)?+(?P<list>(?:[\w .:-]{1,80}=\s*(?>"(?:""|[^"])*+"|'(?:''|[^'])*+'|\{(?:\}\}|[^}])*+\}|[^;]*+)\s*+(?:;\s*+|\Z))++)\Z"""
+    r"""\s*(?>(?:--?[\w.-]{1,80}=)?)(?P<list>(?>(?:[\w .:-]{1,80}=\s*(?>"(?>(?:""|[^"]++)*)"|'(?>(?:''|[^']++)*)'|\{(?>(?:\}\}|[^}]++)*)\}|[^;]*+)\s*+(?:;\s*+|\Z))+))\Z"""
 )
 """A text, or the value of a flag, that is nothing but ``key=value`` and semicolons."""
 

@@ -72,7 +72,7 @@ BEGINNINGS = re.compile("|".join(re.escape(begin) for begins, _, _ in SHAPES for
 PRIVATE_KEY = (
     r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
     r"(?P<value>(?:(?!-----)[\s\S]){0,300}?[A-Za-z0-9+/=]{32,}+)"
-    r"(?:(?:(?!-----)[\s\S]){0,20000}?-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?+"
+    r"(?>(?:(?:(?!-----)[\s\S]){0,20000}?-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----)?)"
 )
 """All lines of the key, because each of them is a part of it."""
 

@@ -127,10 +127,10 @@ NO_VALUE = re.compile(
 )
 """A text that is no value of its own: an address, a digest, a reference, a time, a document."""
 
-BRACES = r"\{(?:[^{}\n]|\{[^{}\n]{0,100}+\}){0,100}+\}"
+BRACES = r"\{(?>(?:[^{}\n]|\{[^{}\n]{0,100}+\}){0,100})\}"
 """A reference in braces, such as ``${USER}`` without its ``$``, also with another one as its default."""
 
-USER = rf"""(?:{BRACES}|<[^<>\s]{{1,100}}>|[^\s/:@"'`<>{{}}*]){{0,100}}+"""
+USER = rf"""(?>(?:{BRACES}|<[^<>\s]{{1,100}}>|[^\s/:@"'`<>{{}}*]){{0,100}})"""
 """The user of a URL, which can be a reference, or be missing, as for Redis."""
 
 HOST = r"(?=[\w\[$<{%/])"
@@ -138,7 +138,7 @@ HOST = r"(?=[\w\[$<{%/])"
 
 USER_ALONE = re.compile(
     rf"""(?P<value>[A-Za-z0-9+_.~%!-][A-Za-z0-9+_.~%!$-]{{15,199}})
-        (?::(?:{BRACES}|[^\s/@"'`<>{{}}]){{0,100}}+)?@{HOST}""",
+        (?::(?>(?:{BRACES}|[^\s/@"'`<>{{}}]){{0,100}}))?@{HOST}""",
     re.VERBOSE,
 )
 """A token in place of the user, as hosts of git take it; a password after it has no meaning."""
@@ -147,7 +147,7 @@ USER_AND_PASSWORD = re.compile(
     rf"""(?P<user>{USER}(?:@[^\s/:@"'`<>{{}}*]{{1,100}})?): (?:(?:{VALUED}[-=+]){{1,9}}(?=[^{{}}]{{1,200}}\}}{{1,9}}@))?
         (?P<value>
           (?!\d{{1,5}}[?\#])
-          (?!(?:(?:\$?\$[A-Za-z_]\w*|\$\([\w.-]{{1,100}}\)|%\(\w{{1,100}}\)s|%[A-Za-z_]\w{{0,100}}%)[.-]?)++@)
+          (?!(?>(?:(?:\$?\$[A-Za-z_]\w*|\$\([\w.-]{{1,100}}\)|%\(\w{{1,100}}\)s|%[A-Za-z_]\w{{0,100}}%)[.-]?)+)@)
           [^\s/@"'`<>{{}}\\]{{6,200}})\}}{{0,9}}@{HOST}""",
     re.VERBOSE,
 )

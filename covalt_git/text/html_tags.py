@@ -22,17 +22,17 @@ _MARKUP = re.compile(
     r"<(?:(?P<comment>!--)|(?P<end>/?)(?P<name>[a-z][^\t\n\f\r />]*)|(?P<doctype>!doctype)|[!?/])",
     re.IGNORECASE,
 )
-# Quantifiers are possessive (`*+`) below: with backtracking, a page of many quotes without an end would take the square
+# Nothing below is matched in a second way: with backtracking, a page of many quotes without an end would take the square
 # of its size.
 _COMMENT_END = re.compile(r"(?<=<!--)-?>|--!?>")
 _DECLARATION_END = re.compile(">")
-_NAME = r"(?P<name> =[^\t\n\f\r />=]*+ | [^\t\n\f\r />=]++ )"
-_VALUE = r"""
-    [\t\n\f\r ]*+ = [\t\n\f\r ]*+
-    (?P<value> "[^"]*+(?:"|\Z) | '[^']*+(?:'|\Z) | [^\t\n\f\r >"'][^\t\n\f\r >]*+ | (?=>) )
-"""
-_ATTRIBUTE = re.compile(rf"{_NAME} (?:{_VALUE})?+", re.VERBOSE)
-_TAG_END = re.compile(rf"(?: [\t\n\f\r /]++ | {_NAME} (?:{_VALUE})?+ )*+ >", re.VERBOSE)
+_NAME = r"=[^\t\n\f\r />=]*+ | [^\t\n\f\r />=]++"
+_EQUALS = r"[\t\n\f\r ]*+ = [\t\n\f\r ]*+"
+_VALUE = r""" "[^"]*+(?:"|\Z) | '[^']*+(?:'|\Z) | [^\t\n\f\r >"'][^\t\n\f\r >]*+ | (?=>) """
+_ATTRIBUTE = re.compile(rf"(?P<name>{_NAME}) (?>(?:{_EQUALS} (?P<value>{_VALUE}))?)", re.VERBOSE)
+_TAG_END = re.compile(
+    rf"(?: [\t\n\f\r /]++ | (?:{_NAME}) (?:{_EQUALS} (?:{_VALUE}))?+ )*+ >", re.VERBOSE
+)
 """Attributes up to the end of a tag.  A ``>`` in quotes does not end it; without a closing quote,
 there is no end."""
 

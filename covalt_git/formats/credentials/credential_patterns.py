@@ -43,7 +43,7 @@ HEADERS = (
 """A header that is all of a text, in quotes, or a word of a command; what follows it belongs to the command."""
 
 PARAMETER = re.compile(
-    rf"""(?P<before>[?&\#](?P<name>[\w.%\[\]-]+)=)(?P<value>(?:{REFERENCE_BY_NAME}|[^&\#\s])++)""",
+    rf"""(?P<before>[?&\#](?P<name>[\w.%\[\]-]+)=)(?P<value>(?>(?:{REFERENCE_BY_NAME}|[^&\#\s]){{1,65536}}))""",
     re.VERBOSE,
 )
 """A parameter of a URL; a reference in it can have blanks, as ``${{ secrets.KEY }}``."""
@@ -147,7 +147,7 @@ END_OF_SERVER = re.compile(r"/(?:mcp|sse)/?(?:[?#]|\Z)")
 LOGIN_PART = rf"""(?:{BRACES}|[^\s/@"'`])"""
 LOGIN = re.compile(
     rf"(?P<before>://{USER}:)(?!(?:\d{{1,5}}|\$?{BRACES}|\$\w+)[?#])"
-    rf"(?P<value>{LOGIN_PART}++(?:@{LOGIN_PART}++(?=@))*+)@{HOST}"
+    rf"(?P<value>(?>{LOGIN_PART}{{1,65536}}(?:@(?>{LOGIN_PART}{{1,65536}})(?=@))*))@{HOST}"
 )
 """The login of a URL anywhere in a text; a password can have an ``@``.  What ``?`` follows is a port."""
 
