@@ -220,10 +220,11 @@ def _next_number(members: dict[str, Any]) -> int:
     """Return the value of ``auto()``: one more than the highest of the members before.
 
     Raises:
-        UnknownError: if some of these are no numbers.
+        UnknownError: if some of these are no numbers, or the last is not the highest.
     """
     numbers = [value for value in members.values() if type(value) is int]
-    if len(numbers) < len(members):
+    # After a lower number, Python before 3.11.4 makes one more than the lowest.
+    if len(numbers) < len(members) or numbers[-1:] != sorted(numbers)[-1:]:
         raise UnknownError
     return max(numbers, default=0) + 1
 

@@ -32,7 +32,9 @@ def prove(proof: Proof, count: int, seed: int) -> None:  # noqa: ARG001 - every 
                 clear(chat.workspace)
                 archive = io.BytesIO(_git("archive", "--format=tar", commit))
                 with tarfile.open(fileobj=archive) as tar:
-                    tar.extractall(chat.workspace, filter="fully_trusted")
+                    # Python before 3.11.4 has no argument for it.
+                    tar.extraction_filter = getattr(tarfile, "fully_trusted_filter", None)
+                    tar.extractall(chat.workspace)
                 before = layout_of(chat.workspace)
                 with writing(chat) as writer:
                     tree = writer.scan().tree

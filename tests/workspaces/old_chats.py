@@ -39,4 +39,6 @@ def seen(chat: ChatStore) -> dict[str, Any]:
 def unpack(name: str, folder: Path) -> None:
     """Unpack a chat below ``folder``."""
     with tarfile.open(FOLDER / f"{name}.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+        # Python before 3.11.4 has no argument for it.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
