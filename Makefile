@@ -13,16 +13,15 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-all test-quick stress faults check docs browser redis screenshots servers format clean
+.PHONY: run test test-all test-quick stress faults check static lint docs browser redis screenshots servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 # `exec`: make sends its signals to the shell of the recipe, which would end without the server.
 run: $(RUNS)
 	@exec env PATH="$(abspath $(BIN)):$$PATH" SAMPLE="$(SAMPLE)" sh docs/sample.sh
 
-# `check` has run the tests of texts and of the site.
-test: check browser redis servers
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/test_texts.py --ignore=tests/test_readability.py --ignore=tests/test_site.py
+test: static browser redis servers
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 # The tests on each version of Python that this machine has, each in an environment of its own.
 test-all:
@@ -81,13 +80,19 @@ $(THEIRS)/.ready: $(READY) $(addprefix fixtures/servers/,package.json package-lo
 docs: $(READY)
 	$(BIN)/python -m docs.site
 
-# Format, lint, types, layers, plain English, the page about the specification, and the site of the documents.
-check: $(READY) docs
+# Format, lint, types, layers, the site of the documents, plain English, and the page about the specification.
+check: static
+	$(BIN)/pytest -q tests/test_texts.py tests/test_readability.py tests/test_site.py tests/specification/test_requirements.py
+
+# Each takes one core for half a minute on a new machine.
+static: $(READY)
+	@$(MAKE) --no-print-directory -j2 lint docs
+
+lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/test_texts.py tests/test_readability.py tests/test_site.py tests/specification/test_requirements.py
 
 format: $(READY)
 	$(BIN)/ruff format
