@@ -2,10 +2,12 @@
 
 import json
 import struct
+import time
 from collections.abc import Iterator
 from typing import Literal
 
 import pytest
+from flask import Flask, Response
 from playwright.sync_api import Browser, Page, expect
 
 from covalt_git.installs.pending_imports import Bundle, stage_bundle
@@ -273,6 +275,35 @@ def test_nothing_moves_while_a_page_loads(
     page.goto(served.url + path.format(**ids))
     expect(page.locator("iframe.artifact:not([data-sized])")).to_have_count(0)
     assert page.evaluate(SHIFTS) == []
+
+
+def in_ten_parts(app: Flask) -> None:
+    """Send pages as a busy machine does."""
+
+    @app.after_request
+    def slowly(answer: Response) -> Response:
+        if answer.mimetype == "text/html":
+            page = answer.get_data()
+            size = len(page) // 10 + 1
+            answer.headers.pop("Content-Length")
+
+            def parts() -> Iterator[bytes]:
+                for start in range(0, len(page), size):
+                    yield page[start : start + size]
+                    time.sleep(0.05)
+
+            answer.response = parts()
+        return answer
+
+
+def test_nothing_moves_on_a_page_that_arrives_in_parts(api: Api, chromium: Browser) -> None:
+    with live(api.root, prepare=in_ten_parts) as own, chromium.new_context() as context:
+        page = context.new_page()
+        page.goto(own.door)
+        page.set_viewport_size({"width": 375, "height": 800})
+        for path in ("/chats/c1?compare=idea", "/chats/parted/diff?old=idea&new=main&view=split"):
+            page.goto(own.url + path)
+            assert page.evaluate(SHIFTS) == []
 
 
 def test_a_conversation_has_large_targets_on_a_phone(page: Page, served: Live, api: Api) -> None:
