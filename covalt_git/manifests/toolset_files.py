@@ -98,6 +98,10 @@ class Contents:
         """Return the cached content of a file, or None."""
         return self._cache.get(path)
 
+    def has_all(self, files: BundleFiles) -> bool:
+        """Return whether no content has to be read again, which could be another one than that of the digest."""
+        return all(file.path in self._cache for file in files.files)
+
     def read(self, path: str, most: int = -1) -> bytes:
         """Return the content of a file, or its first ``most`` bytes.
 

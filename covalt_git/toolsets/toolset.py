@@ -356,8 +356,9 @@ def _own_files(
 
     Each decision of the user changes only the state of a toolset, and each call of an MCP server reads its toolset again.
     """
-    # Without a manifest in memory, what it says depends on more than the files: it may be a link.
-    if stored is not None or contents.cached(MANIFEST) is None:
+    # Without a manifest, what is said depends on more than the files: it may be a link.  A large file is read after its
+    # digest, and another content of it may not count for this digest later.
+    if stored is not None or files.get(MANIFEST) is None or not contents.has_all(files):
         return _read_own_files(folder, toolset_id, display_path, files, contents, stored)
     # The digests of the files are a part of the key, so that nothing else has to be compared.
     return _OWN_FILES.get_by(

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,3 +159,31 @@ def test_after_a_change_a_toolset_is_as_if_it_was_read_for_the_first_time(
     assert (unchanged.problems, unchanged.tools) != (first.problems, first.tools)
     for name in ("problems", "tools", "sources", "skills", "digest", "manifest", "state"):
         assert getattr(remembered, name) == getattr(first, name)
+
+
+def test_what_a_file_says_after_its_digest_is_not_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program could show another content to the checks than to the digest."""
+    toolset = put_hello(tmp_path)
+    for number in range(5):  # so many bytes that the page is not in memory
+        (toolset / f"a{number}.bin").write_bytes(bytes(4 << 20))
+    page = toolset / "artifacts/page.html"
+    page.parent.mkdir()
+    bad, good = "<script src=https://e.example/a.js></script>", "<p>"
+    page.write_text(bad)
+    problems = read_toolset(tmp_path, "hello").problems
+    read_bundle = reader.read_bundle
+
+    def exchanged(folder: Path, display_path: str) -> Any:
+        page.write_text(bad)
+        answer = read_bundle(folder, display_path)
+        page.write_text(good)
+        return answer
+
+    monkeypatch.setattr(reader, "read_bundle", exchanged)
+    assert read_toolset(tmp_path, "hello").problems != problems
+    monkeypatch.setattr(reader, "read_bundle", read_bundle)
+    page.write_text(bad)
+
+    assert read_toolset(tmp_path, "hello").problems == problems
