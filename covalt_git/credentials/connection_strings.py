@@ -91,7 +91,7 @@ _OF_SEMICOLONS: Final = re.compile(
 
 _OF_BLANKS: Final = re.compile(
     r"(?<![^\s\"'`=])(?:host(?:addr)?|dbname|sslmode|connect_timeout|application_name)\s?=\s?"
-    r"(?:'(?:\\.|[^'\\\n]){0,200}+'|[^\s,;()'\"`]{1,200}+)(?=[\s\"'`]|\Z)"
+    r"(?:'(?>(?:\\.|[^'\\\n]){0,200})'|[^\s,;()'\"`]{1,200}+)(?=[\s\"'`]|\Z)"
 )
 _OF_COMMAS: Final = re.compile(
     r"(?<![\w.-])(?:[\w-][\w.-]{0,200}|\[[0-9a-f:]+\]):[0-9]{2,5}(?=,)|jdbc:teradata:"

@@ -45,7 +45,7 @@ LONGEST_REFERENCE = 400
 """Number of characters, before and after a name, in which its reference is looked for."""
 
 REST_OF_A_REFERENCE = re.compile(
-    rf"(?:[^{{}}]|\{{(?:[^{{}}]|\{{[^{{}}]{{0,100}}+\}}){{0,100}}+\}}){{0,{LONGEST_REFERENCE}}}+\}}?"
+    rf"(?>(?:[^{{}}]|\{{(?>(?:[^{{}}]|\{{[^{{}}]{{0,100}}+\}}){{0,100}})\}}){{0,{LONGEST_REFERENCE}}})\}}?"
 )
 SPACE = r"\s{1,3} (?=[^-])"
 """What is between ``--api-key`` and its value; elsewhere a space separates words of a sentence."""
