@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from covalt_git.manifests.toolset_files import toolset_ids
+from covalt_git.manifests.toolset_files import read_bundle, toolset_ids
 from covalt_git.problems import codes
 from covalt_git.system.file_cache import FileCache
 from covalt_git.toolsets import toolset as reader
@@ -173,7 +173,6 @@ def test_what_a_file_says_after_its_digest_is_not_remembered(
     bad, good = "<script src=https://e.example/a.js></script>", "<p>"
     page.write_text(bad)
     problems = read_toolset(tmp_path, "hello").problems
-    read_bundle = reader.read_bundle
 
     def exchanged(folder: Path, display_path: str) -> Any:
         page.write_text(bad)
