@@ -30,7 +30,7 @@ def modules(package: ModuleType) -> Iterator[ModuleType]:
 
 
 def patterns(value: Any, depth: int = 4) -> Iterator[re.Pattern[Any]]:
-    """Yield the compiled patterns in a value, its attributes and its items."""
+    """Yield the compiled patterns in a value and its items."""
     if isinstance(value, re.Pattern):
         yield value
     elif depth and isinstance(value, tuple | list | set | frozenset):
@@ -52,7 +52,10 @@ What they repeat fails at its first character, or at the end of the text.
 
 
 def unsafe(pattern: re.Pattern[Any], *, long: bool) -> list[str]:
-    """Return the possessive repetitions (``(?:...)*+``) of more than one character; ``long``: with a group before or in them."""
+    """Return the possessive repetitions (``(?:...)*+``) of more than one character.
+
+    With ``long``, only those that have a group before or in them.
+    """
     texts: list[str] = []
     groups: list[int] = []
 
@@ -84,7 +87,8 @@ def unsafe(pattern: re.Pattern[Any], *, long: bool) -> list[str]:
 def test_patterns_match_the_same_on_older_versions_of_python(package: ModuleType) -> None:
     """Before 3.11.5, Python went on at a wrong place after such a repetition, and forgot the password that it had found.
 
-    Debian 12 has 3.11.2 (python/cpython#106052).  With an alternative and a group, 3.12.7 fails too (python/cpython#101955).
+    Debian 12 has 3.11.2 (python/cpython#106052).  With an alternative and a group, 3.12.1 and 3.13.0 raise
+    SystemError (python/cpython#101955).
     ``(?>(?:...)*)`` means the same, and is right in all versions.
     """
     named = {

@@ -7,7 +7,7 @@ its problems can be shown in place.  It is not ``sound``, so none of its tools c
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -356,16 +356,12 @@ def _own_files(
 
     Each decision of the user changes only the state of a toolset, and each call of an MCP server reads its toolset again.
     """
-    # Without a manifest, what is said depends on more than the files: it may be a link.  A large file is read after its
-    # digest, and another content of it may not count for this digest later.
+    read = partial(_read_own_files, folder, toolset_id, display_path, files, contents, stored)
+    # The digests in ``files`` must decide the result alone.  They do not if the manifest is missing, which may be a link,
+    # or if a large file is read again after its digest: a program could exchange it in between.
     if stored is not None or files.get(MANIFEST) is None or not contents.has_all(files):
-        return _read_own_files(folder, toolset_id, display_path, files, contents, stored)
-    # The digests of the files are a part of the key, so that nothing else has to be compared.
-    return _OWN_FILES.get_by(
-        (toolset_id, display_path, files),
-        "",
-        lambda: _read_own_files(folder, toolset_id, display_path, files, contents, stored),
-    )
+        return read()
+    return _OWN_FILES.get_by((toolset_id, display_path, files), "", read)
 
 
 # With a limit of its own: what it suggests may not depend on what was read before.

@@ -42,6 +42,7 @@ HEADERS = (
 )
 """A header that is all of a text, in quotes, or a word of a command; what follows it belongs to the command."""
 
+# An atomic group takes 115 bytes of memory for each repetition, so those of a text of any size have a limit (also in LOGIN).
 PARAMETER = re.compile(
     rf"""(?P<before>[?&\#](?P<name>[\w.%\[\]-]+)=)(?P<value>(?>(?:{REFERENCE_BY_NAME}|[^&\#\s]){{1,65536}}))""",
     re.VERBOSE,
