@@ -138,6 +138,7 @@ def hosts() -> Iterator[dict[str, str]]:
         }
 
 
+@pytest.mark.stress
 def test_the_start_pages_run_in_their_order_in_one_home(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

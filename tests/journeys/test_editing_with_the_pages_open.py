@@ -9,6 +9,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser import console_errors, violations
 from tests.journeys.terminal import Terminal
+from tests.journeys.test_live_pages import impatient
 
 PROBLEM = "data-lab has errors, so its last valid version is shown"
 
@@ -76,6 +77,7 @@ def test_a_page_loads_again_by_itself_and_stays_where_it_was_scrolled_to(
 
 
 def test_a_message_is_still_there_after_a_reload(page: Page, shared: Terminal) -> None:
+    page.route("**/live.js*", impatient)
     page.goto(f"{page.url}toolsets/data-lab")
     message = page.get_by_text("Disabled. Its tools cannot be called.")
     page.route("**/api/events*", lambda route: route.abort())
@@ -92,6 +94,7 @@ def test_a_message_is_still_there_after_a_reload(page: Page, shared: Terminal) -
     expect(page.get_by_role("button", name="Disable")).to_be_visible()
 
 
+@pytest.mark.stress
 def test_typed_text_is_kept_and_the_page_shows_that_it_is_outdated(
     page: Page, shared: Terminal
 ) -> None:
@@ -111,6 +114,7 @@ def test_typed_text_is_kept_and_the_page_shows_that_it_is_outdated(
     expect(page.get_by_label(re.compile("^path"))).to_have_value("")
 
 
+@pytest.mark.stress
 def test_invalid_settings_are_reported_too_and_the_page_comes_back(
     page: Page, shared: Terminal
 ) -> None:

@@ -100,6 +100,7 @@ def open_with_late_live_js(page: Page, address: str, sign: str) -> None:
     page.wait_for_load_state()
 
 
+@pytest.mark.stress
 def test_an_open_row_stays_on_a_page_that_htmx_has_processed_before_live_js_runs(
     chat: str, write: Callable[[str], Any], open_page: Callable[[str], Page], url: str
 ) -> None:
@@ -119,6 +120,7 @@ def test_an_open_row_stays_on_a_page_that_htmx_has_processed_before_live_js_runs
     assert shown.get_attribute("data-old") == "yes"
 
 
+@pytest.mark.stress
 def test_the_page_of_an_artifact_that_had_its_height_before_live_js_runs_is_not_loaded_again(
     operate: Operations, chat: str, open_page: Callable[[str], Page], url: str
 ) -> None:
@@ -137,6 +139,7 @@ def test_the_page_of_an_artifact_that_had_its_height_before_live_js_runs_is_not_
     assert page.locator("iframe.artifact").get_attribute("data-old") == "yes"
 
 
+@pytest.mark.stress
 def test_the_row_of_a_decided_call_is_replaced_although_it_has_the_focus(
     operate: Operations,
     chat: str,
@@ -153,6 +156,7 @@ def test_the_row_of_a_decided_call_is_replaced_although_it_has_the_focus(
     expect(page.get_by_role("button", name="Deny")).to_have_count(0)
 
 
+@pytest.mark.stress
 def test_an_open_approval_shows_a_decision_of_another_window_also_below_typed_text(
     call: Callable[..., Any], operate: Operations, open_page: Callable[[str], Page]
 ) -> None:
@@ -210,11 +214,21 @@ def test_a_pending_approval_is_counted_and_a_typed_title_stays(
     expect(listed).to_have_count(0, timeout=PATIENCE_MS)
 
 
+def impatient(route: Route) -> None:
+    """Answer with a live.js that replaces a stream that does not open by long polling at once."""
+    script = route.fetch().text()
+    assert "PATIENCE = 5000;" in script
+    route.fulfill(
+        body=script.replace("PATIENCE = 5000;", "PATIENCE = 50;"), content_type="text/javascript"
+    )
+
+
 def test_the_page_is_updated_by_long_polling_where_streams_fail(
     chat: str, write: Callable[[str], Any], open_page: Callable[[str], Page]
 ) -> None:
     write("a.txt")
     page = open_page("chats")
+    page.route("**/live.js*", impatient)
     no_stream = re.compile(r"/api/events(?!.*poll=true)")
     page.route(no_stream, lambda route: route.abort())
     page.locator(f"[href='/chats/{chat}#end']").first.click()

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from covalt_git.toolsets.new_project import create_project
 from tests.command import REPOSITORY
 from tests.operations_client import Operations
@@ -15,6 +17,7 @@ from tests.operations_client import Operations
 URL = re.compile(r"http://127\.0\.0\.1:\d+/")
 
 
+@pytest.mark.stress
 def test_make_run_ends_its_server_when_it_is_ended(tmp_path: Path) -> None:
     create_project(tmp_path / "sample")
     operate = Operations(tmp_path / "sample")

@@ -43,6 +43,7 @@ def test_without_the_token_there_is_only_the_way_in(page: Page, url: str) -> Non
     expect(page.get_by_role("heading", name="demo")).to_be_visible()
 
 
+@pytest.mark.stress
 def test_a_day_with_the_preview_server(page: Page, url: str, shared: Terminal) -> None:
     page.goto(url)
     home = url.partition("/?")[0]

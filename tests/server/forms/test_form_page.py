@@ -18,6 +18,7 @@ def served(api: Api) -> Iterator[Live]:
         yield own
 
 
+@pytest.mark.stress
 def test_a_form_is_filled_in_and_checked_without_a_reload(page: Page, served: Live) -> None:
     # The list of tools narrows while one types, and the URL follows.
     page.goto(f"{served.url}/tools?chat=c1")

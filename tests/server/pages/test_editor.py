@@ -9,6 +9,7 @@ from tests.api_client import Api
 from tests.live_server import Live
 
 
+@pytest.mark.stress
 @pytest.mark.browser
 def test_the_editor_has_each_tag_of_html_as_often_as_it_was_typed(
     page: Page, served: Live, api: Api

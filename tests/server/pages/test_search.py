@@ -134,6 +134,7 @@ def test_keys_search_move_and_go(page: Page, garden: dict[str, str]) -> None:
     page.wait_for_url("**/approvals")
 
 
+@pytest.mark.stress
 @pytest.mark.browser
 def test_keys_use_the_main_link_of_a_row(page: Page, api: Api) -> None:
     call = api.call("app-builder:run_command", command="ls")

@@ -102,6 +102,7 @@ def test_our_token_never_reaches_the_server_of_a_tool(
     }
 
 
+@pytest.mark.stress
 def test_every_page_that_shows_a_result_shows_its_frame(api: Api, chromium: Browser) -> None:
     """A browser keeps the policy of a page as it loaded it, also for the calls that are added later."""
     message = str(api.post("add_message", chat_id="c1", text="Start it")["message_id"])
