@@ -51,7 +51,18 @@ ENDS = {
     "how-to/scripts": "## Let an agent script",
 }
 """Where the steps of a page end, and its reference begins, which other tests check."""
-
+LONG = {
+    f"how-to/{name}"
+    for name in (
+        "back-up",
+        "http-tool-with-secret",
+        "mcp-servers",
+        "recover",
+        "rest-apis",
+        "scripts",
+    )
+}
+"""Pages with more steps than a test may have."""
 
 WRITING_TOOLS = {
     *(f"app-builder_{name}" for name in ("delete_file", "edit_file", "run_command", "write_file")),
@@ -185,7 +196,9 @@ def test_the_unit_of_a_server_starts_it_with_its_token(tmp_path: Path) -> None:
             assert (answer.returncode, str(unit) in answer.stderr) == (0, False), answer.stderr
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.stress if name in LONG else ()) for name in PAGES]
+)
 def test_a_page_runs_as_it_is_written(
     name: str, hosts: dict[str, str], tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:

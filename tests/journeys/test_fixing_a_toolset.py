@@ -9,6 +9,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser import console_errors, violations
 from tests.journeys.terminal import Terminal
 
+pytestmark = pytest.mark.stress
+
 
 @pytest.fixture
 def page(context: BrowserContext, url: str) -> Iterator[Page]:

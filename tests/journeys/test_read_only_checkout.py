@@ -57,7 +57,15 @@ def read_only(root: Path, script: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.parametrize("index", ["current", "outdated", "missing", "damaged"])
+@pytest.mark.parametrize(
+    "index",
+    # A missing index is what a project without data has, and an outdated one is read as a damaged one is.
+    [
+        "current",
+        "damaged",
+        *(pytest.param(one, marks=pytest.mark.stress) for one in ("outdated", "missing")),
+    ],
+)
 def test_lists_and_searches_work_in_a_read_only_checkout(
     root: Path, index: str, cli: Callable[..., tuple[int, str]]
 ) -> None:

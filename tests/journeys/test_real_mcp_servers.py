@@ -27,7 +27,7 @@ from tests.mcp_client import read, resource_uris, talk
 from tests.operations_client import Operations
 from tests.settling import until
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.stress]
 
 SERVERS = Path(sys.prefix) / "servers"
 NODE = SERVERS / "node_modules" / ".bin"

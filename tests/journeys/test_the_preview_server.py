@@ -9,6 +9,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import console_errors
 from tests.journeys.terminal import Terminal
 
+pytestmark = pytest.mark.stress
+
 
 @pytest.fixture
 def page(chromium: Browser) -> Iterator[Page]:
@@ -43,7 +45,6 @@ def test_without_the_token_there_is_only_the_way_in(page: Page, url: str) -> Non
     expect(page.get_by_role("heading", name="demo")).to_be_visible()
 
 
-@pytest.mark.stress
 def test_a_day_with_the_preview_server(page: Page, url: str, shared: Terminal) -> None:
     page.goto(url)
     home = url.partition("/?")[0]

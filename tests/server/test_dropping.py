@@ -2,6 +2,7 @@
 
 import base64
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.api_client import Api
@@ -23,6 +24,7 @@ def drop(page: Page, name: str, content: bytes) -> None:
     )
 
 
+@pytest.mark.stress
 def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     page.goto(f"{served.url}/imports")
     expect(page.get_by_text("Or drop it anywhere on this page.")).to_be_visible()
@@ -32,6 +34,7 @@ def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     expect(page.get_by_role("heading", name="Permissions")).to_be_visible()
 
 
+@pytest.mark.stress
 def test_what_needs_a_mouse_or_a_keyboard_is_not_shown_on_a_phone(
     chromium: Browser, api: Api, served: Live
 ) -> None:

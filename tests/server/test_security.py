@@ -14,6 +14,7 @@ from werkzeug.test import TestResponse
 
 from tests.api_client import BEARER, HOME, PORT, TOKEN, Api, configure, refused
 from tests.examples import examples
+from tests.server.visitor import Page
 from tests.tables import tables
 
 OWN_HOST = f"127.0.0.1:{PORT}"
@@ -136,6 +137,18 @@ def test_the_printed_url_sets_a_cookie(shared: Api) -> None:
     client.get("/", base_url=HOME, query_string={"token": TOKEN})
     assert client.get("/api/list_chats", base_url=HOME).status_code == 200
     assert client.post("/api/create_chat", base_url=HOME, json={}).status_code == 200
+
+
+def test_a_page_without_the_token_is_a_form_for_it(shared: Api) -> None:
+    html = without_token() | {"Accept": "text/html"}
+    page = Page.of(send(shared.app, "GET", "/chats", html))
+    (form,), (field,) = page.forms, page.named("input")
+    assert (page.status, form.method, form.action) == (401, "get", "/chats")
+    assert (field["name"], field["type"]) == ("token", "password")
+
+    answer = send(shared.app, "GET", f"{form.action}?token={TOKEN}", html)
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/chats")
+    assert "Set-Cookie" in answer.headers
 
 
 def test_a_token_in_a_url_is_only_for_links_of_our_own(shared: Api) -> None:

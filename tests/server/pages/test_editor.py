@@ -25,7 +25,10 @@ def test_the_editor_has_each_tag_of_html_as_often_as_it_was_typed(
 @pytest.mark.browser
 @pytest.mark.parametrize(
     ("address", "line", "col"),
-    [("/toolsets/data-lab/edit/tools/lab.py", 2, 4), ("/config/edit", 1, 1)],
+    [
+        ("/toolsets/data-lab/edit/tools/lab.py", 2, 4),
+        pytest.param("/config/edit", 1, 1, marks=pytest.mark.stress),
+    ],
 )
 def test_an_editor_of_the_project_has_the_focus_and_its_caret_at_the_place_that_was_asked_for(
     page: Page, served: Live, root: Path, address: str, line: int, col: int

@@ -4,6 +4,7 @@ import json
 import struct
 import time
 from collections.abc import Iterator
+from itertools import product
 from typing import Literal
 
 import pytest
@@ -48,6 +49,16 @@ PAGES = [
     *("/approvals?state=all", "/approvals/{approval}", "/nowhere"),
     *("/scripts", "/scripts/{script}", "/approvals/{of_script}"),
 ]
+IN_EACH_RUN = {
+    *("/", "/chats/c1", "/chats/c1?compare=idea", "/chats/c1/history", "/chats/c1/files"),
+    *("/chats/c1/files/days.csv?c2=>3&sort=-2", "/chats/c1/files/notes.md?view=edit"),
+    *("/chats/c1/preview/app.html", "/chats/parted/diff?old=idea&new=main&view=split"),
+    *("/chats/parted/merge?branch=idea", "/chats/kept/conflicts", "/chats/c1/calls/{chart}"),
+    *("/search?q=csv", "/tools", "/tools/data-lab:select_rows?chat=c1"),
+    *("/toolsets/data-lab", "/toolsets/demo", "/toolsets/misspelt/fix", "/imports/{staged}"),
+    *("/approvals/{approval}", "/scripts/{script}", "/nowhere"),
+}
+"""Pages whose parts are those of all others, which ``make test-rest`` opens."""
 NOT_PAGES = {
     "calls.frame",  # of a result that its tool's server shows: test_frames.py opens it
     "artifacts.artifact",  # the page of a toolset in a frame, which the page of its call has
@@ -213,9 +224,18 @@ def test_every_route_of_a_page_is_opened(served: Live, ids: dict[str, str]) -> N
         and not rule.rule.startswith("/api/")
     }
     assert pages - opened == NOT_PAGES
+    assert {*PAGES} >= IN_EACH_RUN
 
 
-@pytest.mark.parametrize(("path", "view"), covering(PAGES, VIEWS))
+@pytest.mark.parametrize(
+    ("path", "view"),
+    [
+        pytest.param(
+            *row.values, marks=row.marks if row.values[0] in IN_EACH_RUN else pytest.mark.stress
+        )
+        for row in covering(PAGES, VIEWS)
+    ],
+)
 def test_a_page_is_accessible_and_fits_its_screen(
     page: Page,
     served: Live,
@@ -254,17 +274,29 @@ SHIFTS = """() => new Promise((done) => {
 
 
 @pytest.mark.usefixtures("long_chat")
-@pytest.mark.parametrize("width", [1280, 375])
 @pytest.mark.parametrize(
-    "path",
+    ("path", "width"),
     [
-        "/chats/long",
-        "/chats/long?preview=app.html#end",
-        "/chats/c1?compare=idea",
-        "/chats/c1/calls/{chart}",
-        "/chats/c1/calls/{written}",
-        "/chats/parted/diff?old=idea&new=main",
-        "/chats/parted/diff?old=idea&new=main&view=split",
+        ("/chats/long", 1280),
+        ("/chats/long?preview=app.html#end", 375),
+        ("/chats/c1/calls/{chart}", 375),
+        *(
+            pytest.param(*row, marks=pytest.mark.stress)
+            for row in (
+                ("/chats/long", 375),
+                ("/chats/long?preview=app.html#end", 1280),
+                ("/chats/c1/calls/{chart}", 1280),
+                *product(
+                    (
+                        "/chats/c1?compare=idea",
+                        "/chats/c1/calls/{written}",
+                        "/chats/parted/diff?old=idea&new=main",
+                        "/chats/parted/diff?old=idea&new=main&view=split",
+                    ),
+                    (1280, 375),
+                ),
+            )
+        ),
     ],
 )
 def test_nothing_moves_while_a_page_loads(

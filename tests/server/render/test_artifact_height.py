@@ -47,16 +47,21 @@ def wait_for_height(page: Page, expected: int) -> None:
     ("content", "expected"),
     [
         (TALL, 1234),
-        (
-            "<!doctype html><style>body { margin: 20px; padding: 30px }</style><p style='height: 300px; margin: 0'>",
-            400,
-        ),
-        ("<p style='margin: 0; height: 300px'>quirks mode", 316),
         ("<!doctype html><p style='height: 9999px; margin: 0'>", 4000),
-        ("<!doctype html><p>short", 80),
-        (
-            "<!doctype html><style>body { margin: 0; min-height: 100vh }</style><p style='height: 300px; margin: 0'>",
-            300,
+        *(
+            pytest.param(*row, marks=pytest.mark.stress)
+            for row in (
+                (
+                    "<!doctype html><style>body { margin: 20px; padding: 30px }</style><p style='height: 300px; margin: 0'>",
+                    400,
+                ),
+                ("<p style='margin: 0; height: 300px'>quirks mode", 316),
+                ("<!doctype html><p>short", 80),
+                (
+                    "<!doctype html><style>body { margin: 0; min-height: 100vh }</style><p style='height: 300px; margin: 0'>",
+                    300,
+                ),
+            )
         ),
     ],
 )

@@ -72,7 +72,7 @@ def content(page: Page) -> Locator:
     return around.frame_locator("iframe").locator("#told:not(:empty)")
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("name", ["127.0.0.1", pytest.param("localhost", marks=pytest.mark.stress)])
 def test_our_token_never_reaches_the_server_of_a_tool(
     api: Api, chromium: Browser, name: str
 ) -> None:
