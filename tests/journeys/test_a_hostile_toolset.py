@@ -23,7 +23,6 @@ def client(project: Terminal) -> Iterator[httpx2.Client]:
             yield client
 
 
-@pytest.mark.stress
 def test_all_its_tools_at_once_harm_no_chat_and_no_page(
     client: httpx2.Client, project: Terminal
 ) -> None:

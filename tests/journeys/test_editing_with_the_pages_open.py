@@ -94,7 +94,6 @@ def test_a_message_is_still_there_after_a_reload(page: Page, shared: Terminal) -
     expect(page.get_by_role("button", name="Disable")).to_be_visible()
 
 
-@pytest.mark.stress
 def test_typed_text_is_kept_and_the_page_shows_that_it_is_outdated(
     page: Page, shared: Terminal
 ) -> None:

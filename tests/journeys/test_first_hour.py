@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import mcp_types as types
-import pytest
 from anyio.to_thread import run_sync
 from mcp import Client
 
@@ -31,7 +30,6 @@ def replace(file: Path, old: str, new: str) -> int:
     return before[: before.index(old)].count("\n") + 1
 
 
-@pytest.mark.stress
 def test_a_developer_writes_tools(project: Terminal) -> None:
     project.covalt("toolset", "new", "mine")
     manifest = project.folder / "toolsets/mine/toolset.yaml"
@@ -115,7 +113,6 @@ def test_a_user_connects_an_agent(project: Terminal) -> None:
     assert chat["id"] == written.meta["covalt-git/chat"]
 
 
-@pytest.mark.stress
 def test_a_reviewer_checks_a_change(project: Terminal) -> None:
     project.git("checkout", "--quiet", "-b", "change")
     project.covalt("toolset", "new", "web", "--template", "http")

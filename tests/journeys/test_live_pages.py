@@ -168,6 +168,7 @@ def test_an_open_approval_shows_a_decision_of_another_window_also_below_typed_te
     expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
 
 
+@pytest.mark.stress
 def test_new_rows_out_of_sight_are_counted_and_the_page_stays_where_it_is(
     operate: Operations,
     chat: str,

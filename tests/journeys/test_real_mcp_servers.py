@@ -27,7 +27,7 @@ from tests.mcp_client import read, resource_uris, talk
 from tests.operations_client import Operations
 from tests.settling import until
 
-pytestmark = [pytest.mark.servers, pytest.mark.stress]
+pytestmark = pytest.mark.servers
 
 SERVERS = Path(sys.prefix) / "servers"
 NODE = SERVERS / "node_modules" / ".bin"
@@ -101,6 +101,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     CONNECTIONS.close()
 
 
+@pytest.mark.stress
 def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: Real) -> None:
     listed = json.loads(world.covalt("source", "list", "--json"))["sources"]
 
@@ -117,6 +118,7 @@ def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: Real) -> Non
     assert shown["annotations"]["destructive"] is True
 
 
+@pytest.mark.stress
 def test_resources_and_prompts_of_a_server_are_passed_on(world: Real) -> None:
     async def say(client: Client) -> None:
         uris = [one for one in await resource_uris(client) if "servers/everything" in one]
@@ -155,6 +157,7 @@ def test_an_image_is_a_file_of_the_commit(world: Real) -> None:
     assert (world.workspace / "get-tiny-image.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.stress
 def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: Real) -> None:
     path = str(world.workspace / "notes.txt")
     wrote = world.call("filesystem:write_file", path=path, content="by a server\n")
@@ -174,6 +177,7 @@ def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: 
     assert "outside allowed directories" in refused.error.message
 
 
+@pytest.mark.stress
 def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: Real) -> None:
     shown: list[Any] = []
 
@@ -239,6 +243,7 @@ def test_a_grant_that_is_taken_back_stops_it(world: Real) -> None:
     assert world.result("memory:read_graph")["entities"]
 
 
+@pytest.mark.stress
 @pytest.mark.requirement("covalt-6.3.1")
 def test_disabling_stops_them_all_and_enabling_brings_them_back(world: Real) -> None:
     for tool, args in (("everything:echo", {"message": "x"}), ("memory:read_graph", {})):

@@ -6,11 +6,11 @@ so that a limit that does not hold fails a test and not the machine.
 
 _LIMITS = {
     "bomb": "limit_processes: the tool started more processes than its limit allows",
-    "hog": "limit_memory: the tool needed more than 200 MiB of memory",
+    "hog": "limit_memory: the tool needed more than 100 MiB of memory",
     "flood": "limit_output: the tool printed or returned more than 1 MiB",
     "huge_result": "limit_output: the tool printed or returned more than 1 MiB",
     "unzip": "limit_files: the workspace has more than 2000 files",
-    "open_zip": "limit_memory: the tool needed more than 200 MiB of memory",
+    "open_zip": "limit_memory: the tool needed more than 100 MiB of memory",
     "sparse": "limit_workspace: the workspace has more than 64 MiB",
 }
 ENDS = {tool: f"{why}; the tool may have had its effect" for tool, why in _LIMITS.items()}
@@ -22,11 +22,11 @@ name: Bad
 version: "1"
 tools:
   - {id: bomb, entrypoint: tools.bad:bomb, limits: {processes: 20}}
-  - {id: hog, entrypoint: tools.bad:hog, limits: {memory_mb: 200}}
+  - {id: hog, entrypoint: tools.bad:hog, limits: {memory_mb: 100}}
   - {id: flood, entrypoint: tools.bad:flood, limits: {output_mb: 1}}
   - {id: huge_result, entrypoint: tools.bad:huge_result, limits: {output_mb: 1}}
   - {id: unzip, entrypoint: tools.bad:unzip, limits: {files: 2000}}
-  - {id: open_zip, entrypoint: tools.bad:open_zip, limits: {memory_mb: 200}}
+  - {id: open_zip, entrypoint: tools.bad:open_zip, limits: {memory_mb: 100}}
   - {id: sparse, entrypoint: tools.bad:sparse, limits: {workspace_mb: 64}}
   - {id: good, entrypoint: tools.bad:good}
 """
@@ -67,16 +67,16 @@ def unzip(workspace: Path) -> None:
     """An archive of more files than the workspace may hold, one hundred a folder."""
     with tempfile.TemporaryFile() as file:
         with zipfile.ZipFile(file, "w") as archive:
-            for number in range(30_000):
+            for number in range(6_000):
                 archive.writestr(f"{number // 100}/{number}.txt", "")
         with zipfile.ZipFile(file) as archive:
             archive.extractall(workspace)
 
 
 def open_zip() -> None:
-    """An archive of a million entries; opening it is enough."""
+    """An archive of 400,000 entries; opening it is enough."""
     entry = struct.Struct("<4s6H3L5H2L")
-    count = 1_000_000
+    count = 400_000
     with tempfile.TemporaryFile() as file:
         head = entry.pack(b"PK\\1\\2", *[20] * 2, *[0] * 7, 7, *[0] * 6)
         for first in range(0, count, 10_000):

@@ -86,6 +86,7 @@ def test_the_choice_of_a_chat_shows_its_last_calls_without_a_reload(
     expect(page.get_by_label("In the chat")).to_have_value("c1")
 
 
+@pytest.mark.stress
 def test_a_form_is_filled_in_and_sent_without_javascript(
     chromium: Browser, served: Live, api: Api
 ) -> None:

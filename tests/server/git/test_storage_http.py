@@ -11,7 +11,7 @@ import pytest
 
 from covalt_git.git_store.server_repository import PushRefusedError, ServerError
 from covalt_git.serving.storage_server import clear_left_locks, storage_app
-from covalt_git.workspaces import server_check
+from covalt_git.workspaces import lease_holder, server_check
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.server_storage import ServerStorage
 from covalt_server.security import Guard
@@ -45,8 +45,9 @@ def lacking(chats: Chats) -> list[str]:
 
 
 def test_the_lock_that_a_killed_push_left_does_not_stop_a_chat_for_good(
-    server: Running, tmp_path: Path
+    server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lease_holder, "_REFUSALS", 1)  # the lock stays: no further try helps
     chats = on(server, tmp_path, "a")
     prepare(chats)
     with chats.new("c1") as chat:

@@ -159,6 +159,7 @@ def test_a_conversation_has_the_whole_width_without_a_pane_beside_it(
     assert head["width"] > content["width"] * 0.9
 
 
+@pytest.mark.stress
 def test_a_wide_app_is_scaled_into_its_pane(page: Page, served: Live, api: Api) -> None:
     api.write("index.html", "<p id='w'></p><script>w.textContent = innerWidth</script>")
     page.set_viewport_size(WIDE)

@@ -80,9 +80,8 @@ def test_the_server_reads_the_files_that_a_search_leaves_pending(
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize(
-    "kind", ["file", *(pytest.param(one, marks=pytest.mark.stress) for one in ("call", "message"))]
-)
+@pytest.mark.stress
+@pytest.mark.parametrize("kind", ["file", "call", "message"])
 def test_a_result_in_a_long_text_is_in_view_and_marked(
     page: Page, served: Live, api: Api, kind: str
 ) -> None:

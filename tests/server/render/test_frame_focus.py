@@ -69,7 +69,8 @@ def test_a_frame_that_takes_the_keyboard_again_and_again_is_hidden(
         expect(page.get_by_role("button", name="Show it again")).to_be_visible()
 
 
-@pytest.mark.parametrize("kind", [artifact, pytest.param(preview, marks=pytest.mark.stress)])
+@pytest.mark.stress
+@pytest.mark.parametrize("kind", [artifact, preview])
 def test_a_user_who_clicks_into_a_frame_types_there(
     api: Api, served: Live, page: Page, kind: Kind
 ) -> None:
