@@ -6,6 +6,7 @@ import pytest
 
 from covalt_git.calls.background import MAX_STORED_EVENTS
 from covalt_git.names import new_id
+from covalt_git.runtime import awaited_call
 from covalt_server.api import call_streams
 from covalt_server.api.call_streams import CallStream, Followed
 from tests import settling
@@ -54,6 +55,12 @@ def tell() -> None:
     get_context().log("careful", "warning")
 '''
 ONLY_BUILDER = 'default_role: r\nroles: {r: {allow: ["app-builder.*"]}}'
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End a cancelled call at once."""
+    monkeypatch.setattr(awaited_call, "GRACE_S", 0.02)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from covalt_git.runtime import awaited_call
 from covalt_server.pages import elicitation
 from tests.api_client import BEARER, HOME, PORT, Api
 from tests.browser import console_errors
@@ -338,8 +339,9 @@ def test_a_long_patch_links_to_the_commit(visitor: Visitor, api: Api) -> None:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A form does not wait for the end of its call."""
+    """A form does not wait for the end of its call, and a cancelled call ends at once."""
     monkeypatch.setattr(elicitation, "WAIT_S", 0.0)
+    monkeypatch.setattr(awaited_call, "GRACE_S", 0.02)
 
 
 def wait_for_file(api: Api, name: str = "begun.txt") -> None:

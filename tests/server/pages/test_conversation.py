@@ -197,7 +197,7 @@ def test_every_call_is_read_with_two_clicks(page: BrowserPage, served: Live, api
 
 
 @pytest.mark.parametrize(
-    ("scripts", "start"), first_of(product([True, False], ["link", "url"]), [])
+    ("scripts", "start"), first_of(product([True, False], ["link", "url"]), ())
 )
 def test_a_conversation_opens_at_its_newest_turn(
     chromium: Browser, served: Live, api: Api, *, scripts: bool, start: str
