@@ -58,11 +58,13 @@ LONG = {
         "http-tool-with-secret",
         "mcp-servers",
         "recover",
+        "rename-a-toolset",
+        "require-approval",
         "rest-apis",
         "scripts",
     )
 }
-"""Pages with more steps than a test may have."""
+"""Pages whose steps take longer than a test may: ``make test-rest`` runs them."""
 
 WRITING_TOOLS = {
     *(f"app-builder_{name}" for name in ("delete_file", "edit_file", "run_command", "write_file")),

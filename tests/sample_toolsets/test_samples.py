@@ -107,7 +107,9 @@ def test_page_shows_hostile_data_as_text(
     ("tool", "args", "scheme", "width"),
     [
         ("text-kit tools.kit search", {"pattern": "x" * 390}, "light", 1280),
-        ("text-kit tools.kit diff", {"text": "x" * 300}, "dark", 375),
+        pytest.param(
+            "text-kit tools.kit diff", {"text": "x" * 300}, "dark", 375, marks=pytest.mark.stress
+        ),
     ],
 )
 def test_page_of_lines_is_accessible_and_fits_every_window(

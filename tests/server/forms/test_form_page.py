@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.api_client import Api
 from tests.live_server import Live, live
 
+pytestmark = pytest.mark.stress
+
 
 @pytest.fixture
 def served(api: Api) -> Iterator[Live]:
@@ -18,7 +20,6 @@ def served(api: Api) -> Iterator[Live]:
         yield own
 
 
-@pytest.mark.stress
 def test_a_form_is_filled_in_and_checked_without_a_reload(page: Page, served: Live) -> None:
     # The list of tools narrows while one types, and the URL follows.
     page.goto(f"{served.url}/tools?chat=c1")
@@ -86,7 +87,6 @@ def test_the_choice_of_a_chat_shows_its_last_calls_without_a_reload(
     expect(page.get_by_label("In the chat")).to_have_value("c1")
 
 
-@pytest.mark.stress
 def test_a_form_is_filled_in_and_sent_without_javascript(
     chromium: Browser, served: Live, api: Api
 ) -> None:

@@ -230,7 +230,10 @@ def shape(work: Path) -> tuple[list[str], str]:
     return begins, git(work, "rev-list", "--all", "--parents", "--date-order")
 
 
-@pytest.mark.parametrize(("version", "depth"), [("0", "1"), ("2", "3"), ("2", "50")])
+@pytest.mark.parametrize(
+    ("version", "depth"),
+    [("0", "1"), ("2", "3"), pytest.param("2", "50", marks=pytest.mark.stress)],
+)
 def test_a_shallow_clone_is_as_git_would_make_it(
     tangled: GitServed, tmp_path: Path, version: str, depth: str
 ) -> None:

@@ -619,7 +619,16 @@ def test_two_designs_are_previewed_compared_and_merged_in_both_directions(
     assert "Merge dark into main" in page.text
 
 
-@pytest.mark.parametrize("step", ["Merge", "Show the result", "Edit the result"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "Merge",
+        *(
+            pytest.param(step, marks=pytest.mark.stress)
+            for step in ("Show the result", "Edit the result")
+        ),
+    ],
+)
 def test_choices_about_a_merge_that_another_window_has_made_are_not_dropped_without_a_word(
     visitor: Visitor, branched: Api, step: str
 ) -> None:

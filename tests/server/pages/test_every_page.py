@@ -280,19 +280,18 @@ SHIFTS = """() => new Promise((done) => {
         ("/chats/long", 1280),
         ("/chats/long?preview=app.html#end", 375),
         ("/chats/c1/calls/{chart}", 375),
+        ("/chats/c1?compare=idea", 375),
+        ("/chats/parted/diff?old=idea&new=main&view=split", 375),
         *(
             pytest.param(*row, marks=pytest.mark.stress)
             for row in (
                 ("/chats/long", 375),
                 ("/chats/long?preview=app.html#end", 1280),
                 ("/chats/c1/calls/{chart}", 1280),
+                ("/chats/c1?compare=idea", 1280),
+                ("/chats/parted/diff?old=idea&new=main&view=split", 1280),
                 *product(
-                    (
-                        "/chats/c1?compare=idea",
-                        "/chats/c1/calls/{written}",
-                        "/chats/parted/diff?old=idea&new=main",
-                        "/chats/parted/diff?old=idea&new=main&view=split",
-                    ),
+                    ("/chats/c1/calls/{written}", "/chats/parted/diff?old=idea&new=main"),
                     (1280, 375),
                 ),
             )
@@ -328,6 +327,7 @@ def in_ten_parts(app: Flask) -> None:
         return answer
 
 
+@pytest.mark.stress
 def test_nothing_moves_on_a_page_that_arrives_in_parts(api: Api, chromium: Browser) -> None:
     with live(api.root, prepare=in_ten_parts) as own, chromium.new_context() as context:
         page = context.new_page()

@@ -9,6 +9,7 @@ from covalt_git.credentials.values import SecretStore
 from covalt_git.system.private_files import user_folder
 from covalt_git.trust import Consents
 from tests.api_client import Api
+from tests.examples import covering
 from tests.live_server import Live
 from tests.server.visitor import Visitor
 from tests.trusting import use_config
@@ -150,8 +151,9 @@ def test_a_call_that_lacks_a_value_leads_to_the_field_for_it(
     assert "the value of" not in visitor.open(address).text
 
 
-@pytest.mark.parametrize("name", ["secrets.env", "trusted-folders"])
-@pytest.mark.parametrize("content", [b"", b"\xff not a line\n"])
+@pytest.mark.parametrize(
+    ("content", "name"), covering([b"\xff not a line\n", b""], ["secrets.env", "trusted-folders"])
+)
 def test_a_file_of_the_user_that_cannot_be_used_is_one_thing_to_do(
     visitor: Visitor, name: str, content: bytes
 ) -> None:

@@ -391,7 +391,6 @@ document.onkeydown = (event) => { typed.textContent += event.key; };
 THIEF = f"{FIELD}<script>setInterval(() => {{ focus(); inside.focus(); }}, 50);</script>"
 
 
-@pytest.mark.stress
 def test_a_frame_that_takes_the_keyboard_again_and_again_is_removed(
     api: Api, chromium: Browser
 ) -> None:

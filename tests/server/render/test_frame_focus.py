@@ -12,6 +12,8 @@ from tests.server.outside import Outside
 from tests.server.render.page_tool import add_page_tool, show
 from tests.server.render.test_frames import put_preview
 
+pytestmark = pytest.mark.stress
+
 Kind = Callable[[Api], AbstractContextManager[str]]
 
 THIEF = """<!doctype html><html lang="en"><title>thief</title><input id="box"><script>
@@ -48,9 +50,7 @@ def box(page: Page, kind: Kind) -> Locator:
     return (frame.frame_locator("iframe") if kind is tool_server else frame).locator("#box")
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(artifact, marks=pytest.mark.stress), preview, tool_server]
-)
+@pytest.mark.parametrize("kind", [artifact, preview, tool_server])
 def test_a_frame_that_takes_the_keyboard_again_and_again_is_hidden(
     api: Api, served: Live, page: Page, kind: Kind
 ) -> None:
@@ -69,7 +69,6 @@ def test_a_frame_that_takes_the_keyboard_again_and_again_is_hidden(
         expect(page.get_by_role("button", name="Show it again")).to_be_visible()
 
 
-@pytest.mark.stress
 @pytest.mark.parametrize("kind", [artifact, preview])
 def test_a_user_who_clicks_into_a_frame_types_there(
     api: Api, served: Live, page: Page, kind: Kind
