@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,8 @@ mcp_servers:
     requires_confirmation: false
 """
 NAMES = ("time", "git", "everything", "filesystem", "memory")
+AT_ONCE = ("time", "everything", "memory")
+"""The servers that all tests have; to start each takes most of a second."""
 
 
 class Real(World):
@@ -88,21 +90,34 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     made = Real(make_world(tmp_path_factory.mktemp("real") / "project").root)
     made.write("real/toolset.yaml", MANIFEST)
     made.workspace.mkdir(exist_ok=True)
-    operate = Operations(made.root)
-    for name in NAMES:
-        # In the sandbox. Their packages are outside of the toolset, and these two use the workspace without naming it.
-        folders = (str(SERVERS), *["$workspace"] * (name in {"git", "everything"}))
-        operate("add_grant", toolset_id="real", kind="server", name=name, folders=folders)
-    # What they are started from is pinned and accepted first, then their tools.
-    operate("refresh_sources", sources=[f"real/{name}" for name in NAMES], accept=True)
-    for tool in ("filesystem:write_file", "memory:create_entities", "everything:echo"):
-        operate("override_tool", tool_id=tool, requires_confirmation=False)  # some are destructive
+    accept(made, AT_ONCE, ("memory:create_entities", "everything:echo"))
     yield made
     CONNECTIONS.close()
 
 
+@pytest.fixture(scope="module")
+def every(world: Real) -> Real:
+    """The project with all servers."""
+    accept(world, ("git", "filesystem"), ("filesystem:write_file",))
+    return world
+
+
+def accept(world: Real, servers: Iterable[str], free: Iterable[str]) -> None:
+    """Grant and accept servers, with some tools that need no confirmation."""
+    operate = Operations(world.root)
+    for name in servers:
+        # In the sandbox. Their packages are outside of the toolset, and these two use the workspace without naming it.
+        folders = (str(SERVERS), *["$workspace"] * (name in {"git", "everything"}))
+        operate("add_grant", toolset_id="real", kind="server", name=name, folders=folders)
+    # What they are started from is pinned and accepted first, then their tools.
+    operate("refresh_sources", sources=[f"real/{name}" for name in servers], accept=True)
+    for tool in free:
+        operate("override_tool", tool_id=tool, requires_confirmation=False)  # some are destructive
+
+
 @pytest.mark.stress
-def test_what_each_of_them_gives_is_in_its_lock_and_accepted(world: Real) -> None:
+def test_what_each_of_them_gives_is_in_its_lock_and_accepted(every: Real) -> None:
+    world = every
     listed = json.loads(world.covalt("source", "list", "--json"))["sources"]
 
     assert {one["namespace"]: (one["tools"], one["accepted"]) for one in listed} == {
@@ -158,7 +173,8 @@ def test_an_image_is_a_file_of_the_commit(world: Real) -> None:
 
 
 @pytest.mark.stress
-def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(world: Real) -> None:
+def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(every: Real) -> None:
+    world = every
     path = str(world.workspace / "notes.txt")
     wrote = world.call("filesystem:write_file", path=path, content="by a server\n")
     entity = {"name": "Ada", "entityType": "person", "observations": ["likes looms"]}
@@ -245,7 +261,8 @@ def test_a_grant_that_is_taken_back_stops_it(world: Real) -> None:
 
 @pytest.mark.stress
 @pytest.mark.requirement("covalt-6.3.1")
-def test_disabling_stops_them_all_and_enabling_brings_them_back(world: Real) -> None:
+def test_disabling_stops_them_all_and_enabling_brings_them_back(every: Real) -> None:
+    world = every
     for tool, args in (("everything:echo", {"message": "x"}), ("memory:read_graph", {})):
         world.result(tool, **args)
     world.covalt("toolset", "disable", "real")
