@@ -9,8 +9,6 @@ from playwright.sync_api import BrowserContext, Page, expect
 from tests.browser import console_errors, violations
 from tests.journeys.terminal import Terminal
 
-pytestmark = pytest.mark.stress
-
 
 @pytest.fixture
 def page(context: BrowserContext, url: str) -> Iterator[Page]:
@@ -29,6 +27,7 @@ def type_at_end(page: Page, text: str) -> None:
     page.keyboard.insert_text(text)
 
 
+@pytest.mark.stress
 def test_a_broken_toolset_is_fixed_and_its_tool_runs(page: Page, shared: Terminal) -> None:
     manifest = shared.folder / "toolsets/app-builder/toolset.yaml"
     text = manifest.read_text(encoding="utf-8")

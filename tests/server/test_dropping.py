@@ -9,8 +9,6 @@ from tests.api_client import Api
 from tests.live_server import Live
 from tests.server.sample_bundle import DEMO
 
-pytestmark = pytest.mark.stress
-
 
 def drop(page: Page, name: str, content: bytes) -> None:
     """Drop a file on the page."""
@@ -26,6 +24,7 @@ def drop(page: Page, name: str, content: bytes) -> None:
     )
 
 
+@pytest.mark.stress
 def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     page.goto(f"{served.url}/imports")
     expect(page.get_by_text("Or drop it anywhere on this page.")).to_be_visible()
@@ -35,6 +34,7 @@ def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     expect(page.get_by_role("heading", name="Permissions")).to_be_visible()
 
 
+@pytest.mark.stress
 def test_what_needs_a_mouse_or_a_keyboard_is_not_shown_on_a_phone(
     chromium: Browser, api: Api, served: Live
 ) -> None:
