@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 
 def until(holds: Callable[[], object], seconds: float = 60) -> None:
@@ -10,3 +11,10 @@ def until(holds: Callable[[], object], seconds: float = 60) -> None:
     while not holds():
         assert time.monotonic() < end, f"{holds} did not hold within {seconds} s"
         time.sleep(0.005)
+
+
+def until_one_waits(path: Path) -> None:
+    """Wait until a thread or process waits for the lock of a file or folder, as the kernel of Linux tells."""
+    place = f":{path.stat().st_ino} "
+    locks = Path("/proc/locks")
+    until(lambda: any("->" in line and place in line for line in locks.read_text().splitlines()))

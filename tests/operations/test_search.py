@@ -64,13 +64,13 @@ def test_a_role_finds_exactly_the_calls_and_tools_of_its_lists(owner: Operations
             tool["tool_id"] for group in operate("list_tools")["groups"] for tool in group["tools"]
         }
         toolsets = {row["id"] for row in operate("list_toolsets")["toolsets"]}
+        args = {
+            call_id: str(operate("get_call", chat_id="garden", call_id=call_id)["args"])
+            for call_id in listed
+        }
         for word in WORDS:
             in_chat = partial(operate, "search", query=word, chat_id="garden", kind="call")
-            expected = {
-                call_id
-                for call_id in listed
-                if word in str(operate("get_call", chat_id="garden", call_id=call_id)["args"])
-            }
+            expected = {call_id for call_id in listed if word in args[call_id]}
             results = in_chat(limit=200)
             assert {hit["id"] for hit in hits(results, "call")} == expected, (role, word)
             results = operate("search", query=word, limit=200)

@@ -15,14 +15,26 @@ from tests.trusting import use_config
 needs_sandbox = pytest.mark.skipif(not is_sandbox(), reason="this machine has no sandbox")
 
 SERVER = """\
-from mcp.server.mcpserver import MCPServer
-s = MCPServer("x")
-@s.tool()
-def deploy(version: str) -> str:
-    "Deploy a version."
-    return f"deployed {version} to PLACE"
-s.run()
+import json, sys
+schema = {"type": "object", "properties": {"version": {"type": "string"}}, "required": ["version"]}
+tool = {"name": "deploy", "description": "Deploy a version.", "inputSchema": schema}
+info = {"name": "x", "version": "1"}
+facts = {"resultType": "complete", "_meta": {"io.modelcontextprotocol/serverInfo": info}}
+cache = {"cacheScope": "private", "ttlMs": 0}
+for line in sys.stdin:
+    request = json.loads(line)
+    version = request.get("params", {}).get("arguments", {}).get("version")
+    text = {"type": "text", "text": f"deployed {version} to PLACE"}
+    methods = {
+        "server/discover": cache | {"capabilities": {"tools": {}}, "supportedVersions": ["2026-07-28"]},
+        "tools/list": cache | {"tools": [tool]},
+        "tools/call": {"content": [text], "isError": False},
+    }
+    if "id" in request:
+        result = facts | methods[request["method"]]
+        print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)
 """
+"""Written by hand, because importing the SDK takes a second."""
 STATE = "toolsets/state/ev.yaml"
 
 

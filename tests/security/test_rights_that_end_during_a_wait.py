@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -30,7 +29,7 @@ from covalt_git.trust.own_data import adopt
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World
 from tests.operations_client import Operations
-from tests.settling import until
+from tests.settling import until, until_one_waits
 from tests.trusting import use_config
 
 ROLES = """\
@@ -173,7 +172,7 @@ def test_a_tool_whose_trust_is_withdrawn_while_a_command_prints_its_secret_does_
             ended.append(error.message)
 
     with HTTPServer(("127.0.0.1", 0), partial(Recorder, ran)) as server:
-        threading.Thread(target=server.serve_forever).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         manifest = WITH_SECRETS.format(ran=ran, port=server.server_port)
         (root / "toolsets/ev/toolset.yaml").write_text(manifest)
         host = f"http://127.0.0.1:{server.server_port}"
@@ -337,7 +336,7 @@ def test_a_change_of_a_toolset_by_a_role_that_loses_the_right_meanwhile_is_not_m
     thread = threading.Thread(target=change)
     with file_lock.held(world.root / "toolsets"):
         thread.start()
-        time.sleep(0.5)  # nothing tells that a process waits for this lock
+        until_one_waits(world.root / "toolsets")
         world.configure(ROLES)
     thread.join(60)
 
@@ -360,7 +359,7 @@ def test_what_a_request_decides_is_asked_again_after_the_wait(world: World) -> N
     thread = threading.Thread(target=change)
     with file_lock.held(world.root / "toolsets"):
         thread.start()
-        time.sleep(0.5)  # nothing tells that a process waits for this lock
+        until_one_waits(world.root / "toolsets")
         assert decided == []
         state = world.root / "toolsets/state/demo.yaml"
         state.parent.mkdir(exist_ok=True)

@@ -3,7 +3,6 @@
 import json
 import re
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from covalt_git.installs import staging
 from covalt_git.system import file_lock
 from tests.api_client import BEARER, HOME, Api
 from tests.operations_client import Operations
+from tests.settling import until_one_waits
 from tests.trusting import use_config
 
 MANIFEST = """\
@@ -350,7 +350,7 @@ def test_files_that_change_while_a_grant_waits_for_the_lock_are_not_granted(
     thread = threading.Thread(target=decide)
     with file_lock.held(root / "toolsets"):
         thread.start()
-        time.sleep(0.5)  # nothing tells that a process waits for this lock
+        until_one_waits(root / "toolsets")
         pull(root, "/bin/cat", "/bin/evil")
     thread.join(60)
 
