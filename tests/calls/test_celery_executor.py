@@ -14,6 +14,7 @@ from covalt_git.calls.executors import Work
 from covalt_git.calls.running import Follower
 from covalt_git.models.queued_call import Caller, QueuedCall, QueuedEnd
 from covalt_git.workspaces import commits
+from covalt_git.workspaces import writing as writing_of_chats
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.lock import held
 from covalt_git.workspaces.writing import writing
@@ -31,7 +32,10 @@ def open_calls(tmp_path: Path) -> Iterator[OpenCalls]:
     redis.kill()
 
 
-def test_an_outcome_is_read_when_the_copy_of_the_node_has_it(open_calls: OpenCalls) -> None:
+def test_an_outcome_is_read_when_the_copy_of_the_node_has_it(
+    open_calls: OpenCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing_of_chats, "_ASSUMING_S", 0.1)
     queue = CallQueue(open_calls)
     executor = CeleryExecutor(open_calls, queue)
     with two_nodes() as (a, b), ExitStack() as stack:

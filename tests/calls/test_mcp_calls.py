@@ -13,6 +13,7 @@ import pytest
 from covalt_git.access.grants import GrantNeededError
 from covalt_git.calls.running import Follower, Installing, Started
 from covalt_git.calls.servers.mcp_calls import health
+from covalt_git.connections import connection
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.errors import CovaltError
 from covalt_git.grants.grants import add_grant, add_grants, revoke
@@ -137,6 +138,7 @@ def test_a_call_runs_once_it_is_approved_while_its_server_is_granted(world: Worl
 
 def test_a_running_server_ends_when_its_user_withdraws_the_trust(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "TICK_S", 0.02)
         use_config(patch, tmp_path / "config", trusts=False)
         world = make_world(tmp_path / "project")
         adopt(world.root)
@@ -260,7 +262,10 @@ def test_a_server_gets_its_declared_variables_and_secrets_which_are_not_stored(
 
 
 @pytest.mark.requirement("covalt-6.3.1")
-def test_uninstalling_a_toolset_ends_its_servers(world: World, tmp_path: Path) -> None:
+def test_uninstalling_a_toolset_ends_its_servers(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "TICK_S", 0.02)
     here = World(Path(shutil.copytree(world.root, tmp_path / "project", symlinks=True)))
     assert result(here, "first:add", a=1, b=1) == "2"
     assert [one.state for one in CONNECTIONS.health(here.root)] == ["ready"]

@@ -28,6 +28,10 @@ mcp_servers:
 """
 
 
+ends = pytest.mark.parametrize("end", ["js", pytest.param("py", marks=pytest.mark.stress)])
+"""Node opens fewer files at its start than Python, each of which takes the time of an observation."""
+
+
 class Answer(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
@@ -84,7 +88,7 @@ def observe(operate: Operations, calls: list[Any] | None = None, **more: Any) ->
     )
 
 
-@pytest.mark.parametrize("end", INTERPRETERS)
+@ends
 def test_a_server_works_with_the_grant_that_its_observation_proposes(
     outside: Path, url: str, end: str
 ) -> None:
@@ -132,7 +136,7 @@ def test_a_server_works_with_the_grant_that_its_observation_proposes(
     CONNECTIONS.close()
 
 
-@pytest.mark.parametrize("end", INTERPRETERS)
+@ends
 def test_what_a_server_should_not_need_is_marked_and_left_out_of_the_proposal(
     outside: Path, end: str
 ) -> None:
@@ -156,6 +160,7 @@ def test_what_a_server_should_not_need_is_marked_and_left_out_of_the_proposal(
     CONNECTIONS.close()
 
 
+@pytest.mark.stress  # tests/runtime/test_personal_places.py has the hosts
 def test_hosts_of_telemetry_are_marked_and_left_out_of_the_proposal(outside: Path) -> None:
     operate = project(outside, "py")
     marked = (
@@ -178,7 +183,7 @@ def test_hosts_of_telemetry_are_marked_and_left_out_of_the_proposal(outside: Pat
     CONNECTIONS.close()
 
 
-@pytest.mark.parametrize("end", INTERPRETERS)
+@ends
 def test_no_advice_grants_the_home_for_a_file_in_it(outside: Path, end: str) -> None:
     operate = project(outside, end)
     home = outside / "home"
@@ -225,8 +230,9 @@ def test_a_server_that_is_not_granted_is_not_started(outside: Path) -> None:
     assert operate.error("observe_source", toolset_id="demo", namespace="far").code == "no_program"
 
 
-def test_a_server_without_a_sandbox_is_observed_in_the_sandbox(outside: Path) -> None:
-    operate = project(outside, "py")
+@ends
+def test_a_server_without_a_sandbox_is_observed_in_the_sandbox(outside: Path, end: str) -> None:
+    operate = project(outside, end)
     operate("revoke_grant", toolset_id="demo", all=True)
     operate("add_grant", toolset_id="demo", kind="unsandboxed", name="needing")
     calls = [{"tool": "read", "args": {"path": str(outside / "data/a.csv")}}]
@@ -249,10 +255,11 @@ def test_settings_of_an_interpreter_are_no_need(outside: Path) -> None:
     CONNECTIONS.close()
 
 
+@ends
 def test_a_misspelt_tool_is_not_called_and_ends_the_command_with_1(
-    outside: Path, capsys: pytest.CaptureFixture[str]
+    outside: Path, end: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    project(outside, "py")
+    project(outside, end)
     command = ["source", "observe", "demo/needing", "--call", "tokn", "{}"]
 
     with pytest.raises(SystemExit) as ended:

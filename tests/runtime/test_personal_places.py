@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from covalt_git.runtime.personal_places import why_personal, why_wide
+from covalt_git.runtime.personal_places import why_personal, why_telemetry, why_wide
 
 
 @pytest.fixture
@@ -32,3 +32,18 @@ def test_a_link_to_what_is_personal_is_personal(home: Path, tmp_path: Path) -> N
     assert why_personal(link)
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     assert not why_personal(tmp_path / "circle")
+
+
+@pytest.mark.parametrize(
+    ("host", "is_telemetry"),
+    [
+        *((host, True) for host in ("us.i.posthog.com", "api.segment.io", "static.scarf.sh")),
+        *((host, True) for host in ("o1.ingest.us.sentry.io", "api-eu.mixpanel.com")),
+        *((host, True) for host in ("api2.amplitude.com", "www.google-analytics.com")),
+        *((host, True) for host in ("mobile.events.data.microsoft.com", "telemetry.example.com")),
+        *((host, False) for host in ("api.example.com", "sentry.io", "posthog.com")),
+        *((host, False) for host in ("scarf.shop", "mytelemetry.example")),
+    ],
+)
+def test_hosts_of_telemetry_are_told_from_others(host: str, *, is_telemetry: bool) -> None:
+    assert why_telemetry(host).startswith("telemetry") is is_telemetry

@@ -3,14 +3,13 @@
 import os
 import random
 import signal
-import subprocess
-import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from covalt_git.names import new_id
-from tests.command import REPOSITORY
+from tests.command import Command
 from tests.examples import one_in
 from tests.scripts.conftest import Scripts
 
@@ -26,15 +25,9 @@ results
 """
 
 
-def start(root: Path, *args: str) -> subprocess.Popen[bytes]:
-    paths = os.pathsep.join([str(REPOSITORY), str(REPOSITORY / "server")])
-    program = [sys.executable, "-c", "from covalt_git.cli import main; main()", "-C", str(root)]
-    return subprocess.Popen(
-        [*program, "script", *args],
-        env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def start(root: Path, *args: str) -> Command:
+    with Path(os.devnull).open("r+b", buffering=0) as nothing:
+        return Command(["-C", str(root), "script", *args], [nothing.fileno()] * 3)
 
 
 @pytest.mark.parametrize("seed", one_in(3, range(3)))
@@ -48,10 +41,9 @@ def test_each_call_of_a_killed_script_is_made_once(
     args: tuple[str, ...] = ("run", str(file), "--chat", "c1", "--id", script_id)
     for _ in range(4):
         process = start(scripts.root, *args)
-        try:
-            process.wait(chance.uniform(0.6, 2.5))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
+        if not process.ends_within(chance.uniform(0.05, 0.6)):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         process.wait()
         if scripts.refs():
             args = ("continue", script_id)

@@ -19,7 +19,7 @@ from covalt_git.gateway.offers.uri_matches import deciding_offers
 from covalt_git.grants.grants import add_grant
 from covalt_git.manifests.project_config import read_config
 from covalt_git.sources.refresh import accept, find_source, refresh
-from covalt_git.toolsets.offers import offers_of
+from covalt_git.toolsets.offers import ServerOffer, offers_of
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
@@ -238,40 +238,46 @@ REWRITES: list[Callable[[str], str]] = [
 """Changes of a URI that some parser or file system undoes."""
 
 
-@pytest.mark.parametrize(
-    ("listed", "uri"),
-    [
-        ("http://h.example/note", "http://h.example/note"),
-        ("http://127.0.0.1/a/note", "http://127.0.0.1/a/note"),
-        ("first://note", "first://note"),
-        ("ftp://h.example/note", "ftp://h.example/note"),
-        ("file:///a/note", "file:///a/note"),
-        ("first://a/my%20note", "first://a/my%20note"),
-        ("first://a/caf%C3%A9", "first://a/caf%C3%A9"),
-        ("db://h.example/note?id=1", "db://h.example/note?id=1"),
-        ("first://note/{name}", "first://note/some"),
-        ("http://h.example/{name}/note", "http://h.example/a/note"),
-        ("db://h.example/note{?id,x}", "db://h.example/note?id=1"),
-        ("http://h.example:80/note/{name}", "http://h.example/note/a"),
-        ("file://localhost/note/{name}", "file:///note/a"),
-        ("{+any}", "first://note"),
-    ],
-)
-def test_an_offer_decides_about_each_spelling_of_its_uris(
-    root: Path, listed: str, uri: str
-) -> None:
-    resources = [] if "{" in listed else [{"uri": listed, "name": "listed"}]
-    templates = [{"uriTemplate": listed, "name": "listed"}] if "{" in listed else []
+SPELLED = [
+    ("http://h.example/note", "http://h.example/note"),
+    ("http://127.0.0.1/a/note", "http://127.0.0.1/a/note"),
+    ("first://note", "first://note"),
+    ("ftp://h.example/note", "ftp://h.example/note"),
+    ("file:///a/note", "file:///a/note"),
+    ("first://a/my%20note", "first://a/my%20note"),
+    ("first://a/caf%C3%A9", "first://a/caf%C3%A9"),
+    ("db://h.example/note?id=1", "db://h.example/note?id=1"),
+    ("first://note/{name}", "first://note/some"),
+    ("http://h.example/{name}/note", "http://h.example/a/note"),
+    ("db://h.example/note{?id,x}", "db://h.example/note?id=1"),
+    ("http://h.example:80/note/{name}", "http://h.example/note/a"),
+    ("file://localhost/note/{name}", "file:///note/a"),
+    ("{+any}", "first://note"),
+]
+"""A URI or template that a server lists, and a URI that it has."""
+
+
+@pytest.fixture(scope="module")
+def spelled(tmp_path_factory: pytest.TempPathFactory) -> list[ServerOffer]:
+    """All of them as the offers of one server: each alone would need a start of its own."""
+    root = make_project(tmp_path_factory.mktemp("spelled") / "project")
+    uris = [listed for listed, _ in SPELLED]
+    resources = [{"uri": uri, "name": "listed"} for uri in uris if "{" not in uri]
+    templates = [{"uriTemplate": uri, "name": "listed"} for uri in uris if "{" in uri]
     offers = {
         "resources/list": {"resources": resources},
         "resources/templates/list": {"resourceTemplates": templates},
     }
     offer(root, offers=OFFERS | offers)
-    named = [
-        listed_offer
-        for listed_offer in offers_of(read_toolset(root, "near"))
-        if listed_offer.locked.upstream == listed
-    ]
+    CONNECTIONS.close()
+    return [*offers_of(read_toolset(root, "near"))]
+
+
+@pytest.mark.parametrize(("listed", "uri"), SPELLED)
+def test_an_offer_decides_about_each_spelling_of_its_uris(
+    spelled: list[ServerOffer], listed: str, uri: str
+) -> None:
+    named = [listed_offer for listed_offer in spelled if listed_offer.locked.upstream == listed]
     assert len(named) == 1
 
     for first, second in product(REWRITES, repeat=2):
