@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 FACTOR = float(os.environ.get("COVALT_EXAMPLES", "0.25"))
 """What every number of hypothesis's examples is multiplied by."""
@@ -55,3 +56,18 @@ def first_of(rows: Iterable[Sequence[Any]], *classes: Sequence[int]) -> list[Any
         parameters.append(pytest.param(*row, marks=pytest.mark.stress if values <= known else ()))
         known |= values
     return parameters
+
+
+def chosen(rows: Iterable[Any], *places: int) -> list[Any]:
+    """Return parameters of which those at these places run in every run; the others run with ``make stress``.
+
+    For tables whose classes are seen by reading the code that decides about them.
+    """
+    return [
+        row
+        if place in places
+        else row._replace(marks=[*row.marks, pytest.mark.stress])
+        if isinstance(row, ParameterSet)
+        else pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.stress)
+        for place, row in enumerate(rows)
+    ]

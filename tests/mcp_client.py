@@ -3,7 +3,7 @@
 import os
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,12 +21,32 @@ from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
+from tests.examples import chosen
 
 Result = TypeVar("Result")
 
 VERSIONS = ("2026-07-28", "legacy")
 """The stateless protocol, and the newest with sessions."""
 versions = pytest.mark.parametrize("version", VERSIONS)
+one_version = pytest.mark.parametrize("version", chosen(VERSIONS, 0))
+"""For what both versions do by the same code; with sessions, it runs with ``make stress``."""
+
+
+def by_turns(names: str | Sequence[str], rows: Sequence[Any]) -> pytest.MarkDecorator:
+    """Run a test with each row in one of the versions, by turns, and with ``make stress`` in both."""
+    parameters = [
+        pytest.param(
+            version,
+            *(row if isinstance(row, tuple) else (row,)),
+            marks=() if (turn + place) % len(VERSIONS) == 0 else pytest.mark.stress,
+        )
+        for turn, version in enumerate(VERSIONS)
+        for place, row in enumerate(rows)
+    ]
+    named = (names,) if isinstance(names, str) else names
+    return pytest.mark.parametrize(("version", *named), parameters)
+
+
 REPOSITORY = Path(__file__).parent.parent
 
 CONFIG = """\

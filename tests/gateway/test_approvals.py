@@ -14,6 +14,7 @@ from tests.mcp_client import (
     call,
     commits,
     error_of,
+    one_version,
     text,
     versions,
     with_requests,
@@ -120,7 +121,7 @@ def test_no_answer_of_a_client_approves_a_call(
 
 
 @pytest.mark.requirement("toolshed-elicitation.1", "toolshed-elicitation.4")
-@versions
+@one_version
 def test_a_pending_call_is_resumed_once_it_is_approved(
     shared: Path, chat_id: str, version: str
 ) -> None:

@@ -13,14 +13,15 @@ from covalt_git.models.elicitation import Question
 from covalt_git.project import Project
 from tests.mcp_client import (
     Requests,
+    by_turns,
     call,
     commits,
     error_of,
+    one_version,
     recorded,
     refused,
     talk,
     text,
-    versions,
     with_requests,
 )
 
@@ -71,8 +72,7 @@ def runs(root: Path, chat_id: str) -> int:
         return len((chat.workspace / "runs").read_text())
 
 
-@versions
-@pytest.mark.parametrize(
+@by_turns(
     ("tool", "answers", "result", "questions"),
     [
         ("name", [{"name": "Ada"}], "Hello, Ada!", 1),
@@ -97,7 +97,7 @@ def test_a_tool_gets_the_valid_answers_of_the_user(
         assert runs(shared, answer.meta["covalt-git/chat"]) == 1
 
 
-@versions
+@one_version
 def test_the_user_sees_the_question_and_its_schema_without_hidden_characters(
     shared: Path, version: str
 ) -> None:

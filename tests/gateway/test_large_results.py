@@ -18,10 +18,10 @@ from tests.mcp_client import (
     add_toolset,
     call,
     error_of,
+    one_version,
     read,
     recorded,
     talk,
-    versions,
 )
 
 MANIFEST = """\
@@ -54,7 +54,7 @@ def big(root: Path) -> Path:
     return root
 
 
-@versions
+@one_version
 def test_the_text_of_a_large_result_is_its_beginning(big: Path, version: str) -> None:
     small = call(big, "big.rows", {"number": 10}, version=version)
     result = call(big, "big.rows", {"number": 700}, version=version)
@@ -100,7 +100,7 @@ def test_a_result_over_the_limit_is_read_in_pages(big: Path) -> None:
     assert len(result.model_dump_json().encode()) < 20 << 10
 
 
-@versions
+@one_version
 def test_a_text_is_complete_up_to_the_size_of_a_page(big: Path, version: str) -> None:
     small = call(big, "big.words", {"number": 5000}, version=version)
     large = call(big, "big.words", {"number": 50_000}, version=version)
@@ -157,7 +157,7 @@ def test_a_page_after_the_last_and_a_call_of_a_hidden_tool_do_not_exist(big: Pat
         assert error_of(refused)["error"] == code
 
 
-@versions
+@one_version
 def test_the_listed_output_schema_allows_both_forms(big: Path, version: str) -> None:
     async def say(client: Client) -> Any:
         return {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}

@@ -10,6 +10,7 @@ from tests.mcp_client import (
     VERSIONS,
     ToolNews,
     add_toolset,
+    by_turns,
     call,
     error_of,
     listening,
@@ -99,8 +100,7 @@ tools:
 """
 
 
-@versions
-@pytest.mark.parametrize("style", ["dots", "underscore"])
+@by_turns("style", ["dots", "underscore"])
 def test_no_destructive_tool_is_proposed_for_an_unknown_name(
     root: Path, version: str, style: str
 ) -> None:

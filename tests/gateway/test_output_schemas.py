@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from covalt_git.gateway.large_results import Delivery, output_schema
-from tests.mcp_client import add_toolset, error_of, make_project, talk, text, versions
+from tests.mcp_client import add_toolset, by_turns, error_of, make_project, talk, text, versions
 
 ORDERS = """\
 id: orders
@@ -69,8 +69,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@versions
-@pytest.mark.parametrize(
+@by_turns(
     ("name", "args", "code"),
     [
         ("orders.order", {"item": "none"}, "tool_raised"),
@@ -105,8 +104,7 @@ def test_structured_content_always_matches_the_listed_output_schema(
 PEN = {"name": "pen", "parts": [{"name": "cap", "parts": []}]}
 
 
-@versions
-@pytest.mark.parametrize(
+@by_turns(
     ("name", "args", "value"),
     [
         ("count", {}, 3),
@@ -139,8 +137,7 @@ def test_a_result_that_is_no_object_is_wrapped_in_the_listed_schema(
         assert result.structured_content == {"result": value}
 
 
-@versions
-@pytest.mark.parametrize(
+@by_turns(
     ("name", "args", "lines"),
     [
         ("order", {"item": "none"}, ["tool_raised: ValueError: there is no such item", "raise "]),

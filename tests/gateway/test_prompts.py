@@ -12,6 +12,8 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.mcp_client import (
     TOOLSETS,
+    by_turns,
+    one_version,
     read,
     refused,
     resource_uris,
@@ -74,8 +76,7 @@ def test_a_prompt_is_filled_in_and_its_name_has_the_style(shared: Path, version:
     assert short[0].content.text == "Explain $args.style."
 
 
-@versions
-@pytest.mark.parametrize(
+@by_turns(
     ("answers", "texts"),
     [
         ({"Which city?": ["Rome"], "Which day?": ["Monday"]}, ["About Rome.", "On Monday."]),
@@ -153,7 +154,7 @@ def test_arguments_are_completed(shared: Path, version: str) -> None:
     assert talk(shared, say, version=version) == [["trees", "Trains"], [], ["two"]]
 
 
-@versions
+@one_version
 def test_a_client_is_notified_of_changed_prompts_and_of_resources_it_subscribed_to(
     root: Path, version: str
 ) -> None:

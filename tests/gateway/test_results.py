@@ -11,11 +11,11 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from covalt_git.gateway import results
 from tests.mcp_client import (
     TOOLSETS,
+    by_turns,
     call,
     read,
     talk,
     text,
-    versions,
 )
 
 PAGE = (TOOLSETS / "pages" / "artifacts" / "a chart.html").read_text()
@@ -57,8 +57,7 @@ def test_a_forged_reference_shows_no_file_of_another_place(shared: Path) -> None
     assert "version" not in text(result)
 
 
-@versions
-@pytest.mark.parametrize(
+@by_turns(
     ("level", "messages"),
     [
         (None, []),

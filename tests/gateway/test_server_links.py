@@ -12,7 +12,7 @@ from mcp import Client
 
 from covalt_git.connections.pool import CONNECTIONS
 from covalt_git.grants.grants import add_grant, revoke_all
-from tests.mcp_client import REPOSITORY, call, make_project, read, refused, talk, versions
+from tests.mcp_client import REPOSITORY, call, make_project, one_version, read, refused, talk
 from tests.taking_servers import take
 
 SERVER = REPOSITORY / "fixtures" / "servers" / "first_era.py"
@@ -60,7 +60,7 @@ def test_the_text_of_an_embedded_resource_stays_a_text(root: Path) -> None:
     )
 
 
-@versions
+@one_version
 def test_a_resource_to_which_a_result_links_is_read_through_us(root: Path, version: str) -> None:
     uris: list[str] = []
 

@@ -22,7 +22,15 @@ from covalt_git.system import private_files
 from covalt_git.toolsets.new_project import CONFIG_TEXT
 from covalt_git.trust import Consents, consent
 from tests.command import run
-from tests.mcp_client import REPOSITORY, make_project, read, refused, resource_uris, talk, versions
+from tests.mcp_client import (
+    REPOSITORY,
+    make_project,
+    one_version,
+    read,
+    refused,
+    resource_uris,
+    talk,
+)
 from tests.taking_servers import take
 from tests.trusting import use_config
 
@@ -82,7 +90,7 @@ async def offered(client: Client) -> tuple[list[str], list[str], list[str]]:
     return uris, templates, [name for name in prompts if name.startswith("near")]
 
 
-@versions
+@one_version
 def test_they_are_passed_on_by_namespace(root: Path, version: str) -> None:
     async def say(client: Client) -> None:
         assert await offered(client) == ([NOTE, PIXEL], [f"{NOTES}{{number}}"], ["near.greet"])
@@ -134,7 +142,7 @@ def test_an_invalid_definition_or_list_of_a_server_ends_no_other(root: Path) -> 
     assert all(any(reason in note for note in notes) for reason in reasons), notes
 
 
-@versions
+@one_version
 def test_arguments_are_completed_by_a_server_that_declares_it(root: Path, version: str) -> None:
     prompt = types.PromptReference(name="near.greet")
     template = types.ResourceTemplateReference(uri=f"{NOTES}{{number}}")

@@ -16,7 +16,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.models.scripts import lines_of
 from tests.api_client import Api
 from tests.examples import first_of
-from tests.mcp_client import error_of, talk, versions
+from tests.mcp_client import by_turns, error_of, one_version, talk
 from tests.operations_client import Operations
 from tests.scripts.conftest import CONFIG, Scripts
 from tests.server.visitor import Page, Visitor
@@ -25,8 +25,7 @@ from tests.settling import until
 SOURCE = "a = tools.marks.mark(name='a')\nb = tools.marks.pay(name='b')\n[a, b]"
 
 
-@versions
-@pytest.mark.parametrize("mode", ["direct", "search"])
+@by_turns("mode", ["direct", "search"])
 def test_an_agent_runs_a_script_and_resumes_it_after_the_decision_of_another_face(
     scripts: Scripts, version: str, mode: str
 ) -> None:
@@ -51,7 +50,7 @@ def test_an_agent_runs_a_script_and_resumes_it_after_the_decision_of_another_fac
     assert scripts.marks == ["a", "b"]
 
 
-@versions
+@one_version
 def test_a_reviewer_answers_the_question_of_a_script_by_resume(
     scripts: Scripts, version: str
 ) -> None:
@@ -77,7 +76,7 @@ def test_a_reviewer_answers_the_question_of_a_script_by_resume(
     assert scripts.show(answer)["result"]["value"] == ["b", "2"]
 
 
-@versions
+@one_version
 def test_the_client_that_runs_a_script_is_asked_at_once(scripts: Scripts, version: str) -> None:
     async def show(*_: Any) -> ElicitResult:
         return ElicitResult(action="accept", content={"size": 2})

@@ -12,6 +12,7 @@ from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, world
+from tests.examples import covering
 from tests.operations_client import Operations
 from tests.workspaces.stores import git
 
@@ -58,8 +59,7 @@ def test_no_chosen_name_is_taken_for_an_id(
             assert refused.value.code == "ambiguous"
 
 
-@pytest.mark.parametrize("chosen", ["branch", "reference"])
-@pytest.mark.parametrize("length", [8, 12, 17, 22])
+@pytest.mark.parametrize(("length", "chosen"), covering([8, 12, 17, 22], ["branch", "reference"]))
 def test_no_chosen_name_is_taken_for_the_end_of_the_id_of_a_call(
     world: World, commits: tuple[str, str, str], length: int, chosen: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.python_tool import run
+from tests.examples import chosen, covering
 from tests.runtime.conftest import Workshop, pool, workshop
 from tests.runtime.in_sandbox import HOLDING
 
@@ -56,8 +57,7 @@ def attack(name: str, canary: Path) -> str:
     )
 
 
-@pytest.mark.parametrize("level", HOLDING)
-@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize(("warm", "level"), covering([False, True], HOLDING))
 def test_code_that_python_runs_at_its_start_runs_in_the_sandbox(
     workshop: Workshop, environment: Path, tmp_path: Path, level: SandboxLevel, *, warm: bool
 ) -> None:
@@ -97,7 +97,7 @@ def test_code_that_python_runs_at_its_start_runs_in_the_sandbox(
     assert not canary.exists()
 
 
-@pytest.mark.parametrize("level", HOLDING)
+@pytest.mark.parametrize("level", chosen(HOLDING, 0))
 def test_an_interpreter_that_a_package_replaced_is_not_started(
     workshop: Workshop, environment: Path, tmp_path: Path, level: SandboxLevel
 ) -> None:

@@ -48,9 +48,7 @@ def test_one_huge_file_is_limited(world: World) -> None:
     assert code(outcome) == "limit_written"
 
 
-def test_sparse_files_count_by_their_length(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sparse_files_count_by_their_length(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool makes more sparse files at once than may be in a workspace, each small enough to be stored."""
     world.configure("limits: {workspace_mb: 64}\n")
     monkeypatch.setattr(scan, "_MAX_HOLES", 32 << 20)

@@ -8,6 +8,7 @@ import pytest
 
 from covalt_git.calls.approvals import ApprovalRenewedError
 from tests.calls.conftest import World
+from tests.examples import covering
 
 
 def rewritten(folder: Path) -> None:
@@ -19,15 +20,17 @@ def rewritten(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        rewritten,
-        lambda folder: (folder / "more.js").write_text("evil()"),
-        lambda folder: (folder / "index.js").unlink(),
-        lambda folder: (folder / "index.js").rename(folder / "other.js"),
-    ],
+    ("place", "change"),
+    covering(
+        ["node_modules/left/pad", ".git/hooks"],
+        [
+            rewritten,
+            lambda folder: (folder / "more.js").write_text("evil()"),
+            lambda folder: (folder / "index.js").unlink(),
+            lambda folder: (folder / "index.js").rename(folder / "other.js"),
+        ],
+    ),
 )
-@pytest.mark.parametrize("place", ["node_modules/left/pad", ".git/hooks"])
 def test_files_that_no_commit_holds_are_covered(
     world: World, change: Callable[[Path], object], place: str
 ) -> None:

@@ -352,7 +352,7 @@ def named(place: str, value: str) -> Any:
     return json.loads(json.dumps(NAMED[place]).replace("CANARY", value))
 
 
-@pytest.mark.parametrize("place", one_in(5, NAMED))
+@pytest.mark.parametrize("place", one_in(10, NAMED))
 @given(random_values)
 @settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_door_passes_a_value_whose_name_says_that_it_is_a_credential(

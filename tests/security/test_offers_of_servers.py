@@ -24,6 +24,7 @@ from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
 from covalt_git.trust.own_data import adopt
+from tests.examples import chosen, covering
 from tests.mcp_client import REPOSITORY, make_project, read, resource_uris, talk
 from tests.operations_client import Operations
 from tests.trusting import use_config
@@ -344,16 +345,22 @@ def test_a_rule_about_arguments_holds_for_prompts_and_templates(root: Path) -> N
 
 @pytest.mark.parametrize(
     ("template", "text"),
-    [
-        ("first://notes/{number}", "note 7"),
-        ("first://notes/{path}", "unknown"),
-        ("first://notes/{path:9}", "unknown"),
-        ("first://notes/{number*}", "unknown"),
-        ("first://{a,path}/7", "unknown"),
-        ("first://notes/7{?number}", "unknown"),
-        ("first://{+rest}", "unknown"),
-        ("first://notes/{path.of}", "unknown"),
-    ],
+    chosen(
+        [
+            ("first://notes/{number}", "note 7"),
+            ("first://notes/{path}", "unknown"),
+            ("first://notes/{path:9}", "unknown"),
+            ("first://notes/{number*}", "unknown"),
+            ("first://{a,path}/7", "unknown"),
+            ("first://notes/7{?number}", "unknown"),
+            ("first://{+rest}", "unknown"),
+            ("first://notes/{path.of}", "unknown"),
+        ],
+        0,
+        1,
+        4,
+        6,
+    ),
 )
 def test_a_rule_about_arguments_holds_for_each_template_that_can_have_them(
     root: Path, template: str, text: str
@@ -468,11 +475,12 @@ REQUIRED = "approvals: [{pattern: 'near.**', require: true}]\n"
 
 
 @pytest.mark.parametrize(
-    "ends",
-    [lambda text: text + REQUIRED, lambda text: text.replace('["near.*"]}', '["demo.*"]}')],
-    ids=["rule", "role"],
+    ("act", "ends"),
+    covering(
+        [partial(opened, uri=NOTE), partial(opened, uri=NOTES), said],
+        [lambda text: text + REQUIRED, lambda text: text.replace('["near.*"]}', '["demo.*"]}')],
+    ),
 )
-@pytest.mark.parametrize("act", [partial(opened, uri=NOTE), partial(opened, uri=NOTES), said])
 def test_what_waits_for_a_server_whose_right_ends_meanwhile_is_not_sent(
     root: Path, ends: Callable[[str], str], act: Callable[..., str]
 ) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from covalt_git.errors import CovaltError
 from tests.api_client import BEARER, HOME, Api
-from tests.examples import examples
+from tests.examples import covering, examples
 from tests.operations_client import Operations
 from tests.unicode_texts import TEXTS, VALUES
 
@@ -30,8 +30,10 @@ def names(operate: Operations) -> list[str]:
     return sorted(one.name for one in (operate.root / FOLDER).glob("*"))
 
 
-@pytest.mark.parametrize("character", ["\u00ad", "\u202e", "\ufeff", "\u200b", "\U000e0041"])
-@pytest.mark.parametrize("key", ["description", "name"])
+@pytest.mark.parametrize(
+    ("key", "character"),
+    covering(["description", "name"], ["\u00ad", "\u202e", "\ufeff", "\u200b", "\U000e0041"]),
+)
 def test_an_entry_with_a_hidden_character_is_refused_and_not_written(
     api: Api, operate: Operations, character: str, key: str
 ) -> None:

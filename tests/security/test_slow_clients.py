@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.project import Project
+from tests.examples import chosen
 from tests.mcp_client import make_project
 from tests.uvicorn_server import PATIENCE_S, TOKEN, Running, running, served
 
@@ -62,11 +63,14 @@ def one_thread() -> Iterator[Running]:
 
 @pytest.mark.parametrize(
     "head",
-    [
-        pytest.param(b"Content-Length: 9\r\n\r\nhalf", id="length"),
-        pytest.param(b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", id="chunked"),
-        pytest.param(b"Content-Length: 9\r\nExpect: 100-continue\r\n\r\n", id="told-to-go-on"),
-    ],
+    chosen(
+        [
+            pytest.param(b"Content-Length: 9\r\n\r\nhalf", id="length"),
+            pytest.param(b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n", id="chunked"),
+            pytest.param(b"Content-Length: 9\r\nExpect: 100-continue\r\n\r\n", id="told-to-go-on"),
+        ],
+        2,
+    ),
 )
 def test_unfinished_body_is_answered_408_and_its_thread_is_free(
     one_thread: Running, head: bytes
@@ -102,13 +106,16 @@ def test_a_byte_now_and_then_is_answered_408(one_thread: Running) -> None:
 
 @pytest.mark.parametrize(
     "begun",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"GET / HTTP/1.1\r\nHost: h\r\n", id="half-a-head"),
-        pytest.param(
-            b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost:", id="half-a-second-head"
-        ),
-    ],
+    chosen(
+        [
+            pytest.param(b"", id="nothing"),
+            pytest.param(b"GET / HTTP/1.1\r\nHost: h\r\n", id="half-a-head"),
+            pytest.param(
+                b"GET / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost:", id="half-a-second-head"
+            ),
+        ],
+        2,
+    ),
 )
 def test_connection_without_a_whole_request_is_closed(begun: bytes) -> None:
     """Use up the server's file descriptors by connections that never send a whole request."""
@@ -148,12 +155,17 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.mark.parametrize(
     ("path", "sent"),
-    [
-        (b"/mcp", LENGTH),
-        (b"/api/create_chat", CHUNKED),
-        (b"/git/c1/git-receive-pack", LENGTH),
-        (b"/git/c1/git-upload-pack", CHUNKED),
-    ],
+    chosen(
+        [
+            (b"/mcp", LENGTH),
+            (b"/api/create_chat", CHUNKED),
+            (b"/git/c1/git-receive-pack", LENGTH),
+            (b"/git/c1/git-upload-pack", CHUNKED),
+        ],
+        0,
+        1,
+        2,
+    ),
 )
 def test_unfinished_body_of_each_face_is_answered_408(
     port: int, path: bytes, sent: bytes, caplog: pytest.LogCaptureFixture

@@ -21,7 +21,7 @@ from covalt_git.project import Project
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions, trust_folder
-from tests.examples import covering
+from tests.examples import chosen, covering
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -471,9 +471,18 @@ def gift(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("place", "in_folder"),
-    covering(
-        ["tokens", "chats/invoices", "chats/new/store.git", "chats/mine/store.git/refs/covalt/a#b"],
-        [False, True],
+    chosen(
+        covering(
+            [
+                "tokens",
+                "chats/invoices",
+                "chats/new/store.git",
+                "chats/mine/store.git/refs/covalt/a#b",
+            ],
+            [False, True],
+        ),
+        0,
+        7,
     ),
 )
 def test_what_a_submodule_leaves_in_data_is_not_used(
@@ -620,7 +629,7 @@ def test_a_renamed_own_branch_needs_no_trust(own: Path, name: str) -> None:
     assert len(Project.open(own).config.rules) == 1
 
 
-@pytest.mark.parametrize("collect", [False, True])
+@pytest.mark.parametrize("collect", chosen([False, True], 1))
 def test_own_tags_stashes_and_notes_need_no_trust(own: Path, *, collect: bool) -> None:
     (own / "covalt.yaml").write_text(WAIVER)
     git(own, "commit", "-qam", "mine")
@@ -795,29 +804,43 @@ def _unfinished_switch(own: Path, _: Path) -> None:
 
 @pytest.mark.parametrize(
     "arrive",
-    [
-        _merge_fetched,
-        _push,
-        _bundle,
-        _worktree,
-        _conflicting_patch,
-        _named_action,
-        _clone_in_toolsets,
-        _squash,
-        _path_of_a_branch,
-        _expired_reflog,
-        _replaced_commit,
-        _grafted_commit,
-        partial(_pushed_ref, "refs/tags/v1"),
-        partial(_pushed_ref, "refs/notes/theirs"),
-        partial(_pushed_ref, "refs/anything/theirs"),
-        _pushed_tag_object,
-        _packed_tag_object,
-        _fetched_stash,
-        _detached_head_without_reflog,
-        _pulled_without_reflog,
-        _unfinished_switch,
-    ],
+    chosen(
+        [
+            _merge_fetched,
+            _push,
+            _bundle,
+            _worktree,
+            _conflicting_patch,
+            _named_action,
+            _clone_in_toolsets,
+            _squash,
+            _path_of_a_branch,
+            _expired_reflog,
+            _replaced_commit,
+            _grafted_commit,
+            partial(_pushed_ref, "refs/tags/v1"),
+            partial(_pushed_ref, "refs/notes/theirs"),
+            partial(_pushed_ref, "refs/anything/theirs"),
+            _pushed_tag_object,
+            _packed_tag_object,
+            _fetched_stash,
+            _detached_head_without_reflog,
+            _pulled_without_reflog,
+            _unfinished_switch,
+        ],
+        0,
+        1,
+        3,
+        7,
+        9,
+        10,
+        11,
+        12,
+        15,
+        17,
+        18,
+        20,
+    ),
 )
 def test_commits_of_others_need_trust_however_they_arrive(
     own: Path, theirs: Path, arrive: Callable[[Path, Path], None]
@@ -1038,8 +1061,9 @@ def test_an_index_of_an_outer_repository_that_cannot_be_read_is_no_proof(
     assert error.hint == f"git --git-dir={outer}/.git status"
 
 
-@pytest.mark.parametrize("name", ["data", "Data", "DATA"])
-@pytest.mark.parametrize("is_one_folder", [True, False])
+@pytest.mark.parametrize(
+    ("is_one_folder", "name"), covering([True, False], ["data", "Data", "DATA"])
+)
 def test_data_in_another_case_is_that_of_git_where_the_file_system_says_so(
     own: Path, monkeypatch: pytest.MonkeyPatch, name: str, *, is_one_folder: bool
 ) -> None:

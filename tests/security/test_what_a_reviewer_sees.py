@@ -19,7 +19,7 @@ from covalt_git.text import display
 from covalt_server.pages import layout
 from tests.api_client import Api, configure
 from tests.command import Terminal
-from tests.examples import covering
+from tests.examples import chosen, covering
 from tests.live_server import Live, live
 from tests.server.visitor import Visitor
 
@@ -132,7 +132,7 @@ def test_every_page_with_a_button_that_runs_a_call_is_listed() -> None:
 @pytest.mark.parametrize(
     ("screen", "name"),
     [
-        *covering([1280, 375], OF_EACH_LAYOUT),
+        *chosen(covering([1280, 375], OF_EACH_LAYOUT), 0, 5),
         *(
             pytest.param(width, name, marks=pytest.mark.stress)
             for width in (1280, 375)
@@ -404,7 +404,7 @@ FILLED = {
 }
 
 
-@pytest.mark.parametrize("name", FILLED)
+@pytest.mark.parametrize("name", chosen(FILLED, 0))
 def test_no_text_is_continued_at_the_left_edge_of_a_terminal(api: Api, name: str) -> None:
     forging_toolset(api.root / "toolsets/forger", description=FILLED[name])
     api.post("add_requested_grants", toolset_id="forger")

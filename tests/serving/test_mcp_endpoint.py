@@ -30,10 +30,12 @@ from tests.mcp_client import (
     Progress,
     ToolNews,
     add_toolset,
+    by_turns,
     commits,
     error_of,
     listening,
     make_project,
+    one_version,
     refused,
     request,
     text,
@@ -233,8 +235,7 @@ def test_a_header_of_an_argument_must_equal_the_argument(
 # Large results
 
 
-@versions
-@pytest.mark.parametrize("mib", [0.5, 4])
+@by_turns("mib", [0.5, 4])
 def test_an_image_of_up_to_4_mib_reaches_the_client(port: int, version: str, mib: float) -> None:
     size = int(mib * (1 << 20))
 
@@ -249,8 +250,7 @@ def test_an_image_of_up_to_4_mib_reaches_the_client(port: int, version: str, mib
     assert len(base64.b64decode(image.data)) == len(base64.b64decode(read.blob)) == size
 
 
-@versions
-@pytest.mark.parametrize("name", ["picture", "document"])
+@by_turns("name", ["picture", "document"])
 def test_a_large_file_is_only_linked_if_progress_was_streamed_before_it(
     port: int, version: str, name: str
 ) -> None:
@@ -435,7 +435,7 @@ def test_a_refusal_without_token_names_the_public_metadata_of_the_resource(
 # Roles of agents
 
 
-@versions
+@one_version
 def test_an_agent_is_notified_of_changes_of_its_own_tools_alone(
     root: Path, port: int, reader: str, writer: str, version: str
 ) -> None:
@@ -743,7 +743,7 @@ def test_a_token_that_is_created_during_a_search_keeps_its_session(
     assert session.ping().status_code == 200
 
 
-@versions
+@one_version
 def test_a_running_call_ends_when_its_token_is_revoked(
     root: Path, port: int, tokens: AgentTokens, new_token: Callable[..., str], version: str
 ) -> None:
