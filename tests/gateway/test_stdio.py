@@ -87,16 +87,34 @@ def test_a_host_lists_calls_is_asked_and_cancels(root: Path) -> None:
     assert {one.record.by for one in commits(root)} == {"client:mcp"}
 
 
+class Host(Command):
+    """A host that writes the protocol itself; the server needs no time to import what it needs."""
+
+    def __init__(self, root: Path, *args: str) -> None:
+        (given, gives), (said, says), (errors, errs) = os.pipe(), os.pipe(), os.pipe()
+        super().__init__(["-C", str(root), "mcp", *args], [given, says, errs])
+        for one in (given, says, errs):
+            os.close(one)
+        self.stdin = os.fdopen(gives, "w", encoding="utf-8")
+        self.stdout, self.stderr = (os.fdopen(one, encoding="utf-8") for one in (said, errors))
+
+    def ask(self, sent: Any) -> Any:
+        """Send a request, and return its answer."""
+        print(json.dumps(sent), file=self.stdin, flush=True)
+        return json.loads(self.stdout.readline())
+
+
 def test_a_host_names_its_chat_role_and_style_of_names(root: Path) -> None:
     with Project.open(root).chats.new("mine") as chat, Project.open(root).writing(chat) as writer:
         edits.edit_file(writer, "a.txt", b"words", before=None)
 
-    async def say(client: Client) -> tuple[list[str], str]:
-        names = await tool_names(client)
-        return names, text(await client.call_tool("demo_read", {"path": "a.txt"}))
-
-    args = ("--role", "reader", "--chat", "mine", "--names", "underscore")
-    names, content = over_stdio(root, say, *args)
+    host = Host(root, "--role", "reader", "--chat", "mine", "--names", "underscore")
+    with host.stdin, host.stdout, host.stderr:
+        names = [tool["name"] for tool in host.ask(request("tools/list"))["result"]["tools"]]
+        read = request("tools/call", name="demo_read", arguments={"path": "a.txt"})
+        content = host.ask(read)["result"]["content"][0]["text"]
+        host.stdin.close()
+        assert host.wait() == 0
 
     assert "demo_read" in names
     assert "demo_write" not in names
@@ -112,25 +130,15 @@ def test_a_host_that_closes_the_pipe_leaves_no_traceback(root: Path, version: st
         params = {"protocolVersion": version, **client}
         requests[0] = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
         del requests[1]["params"]["_meta"]
-    started = command(root)
-    with subprocess.Popen(
-        [started.command, *started.args],
-        env={**os.environ, **(started.env or {})},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as server:
-        assert server.stdin
-        assert server.stdout
-        assert server.stderr
-        print(json.dumps(requests[0]), file=server.stdin, flush=True)
-        assert "result" in server.stdout.readline()
-        server.stdout.close()
-        print(json.dumps(requests[1]), file=server.stdin, flush=True)
+    host = Host(root)
+    with host.stdin, host.stderr:
+        assert "result" in host.ask(requests[0])
+        host.stdout.close()
+        print(json.dumps(requests[1]), file=host.stdin, flush=True)
 
-        assert server.wait(30) == 0
-        assert server.stderr.read() == ""
+        assert host.ends_within(30)
+        assert host.wait() == 0
+        assert host.stderr.read() == ""
 
 
 @pytest.mark.parametrize("ends", ["end-of-input", "SIGTERM"])
@@ -157,6 +165,7 @@ def test_a_server_that_stops_ends_its_calls(root: Path, ends: str) -> None:
         assert chat.card().title == "a"
 
 
+@pytest.mark.stress
 def test_a_call_whose_commit_takes_long_is_recorded_when_the_server_stops(root: Path) -> None:
     """With so many files that their commit takes longer than the grace, which is shorter here."""
     add_toolset(root, "many", MANY, WRITES_MANY)

@@ -15,6 +15,7 @@ from mcp.client.extension import NotificationBinding
 from pydantic import ConfigDict
 
 from covalt_git.calls.approvals import AlreadyDecidedError
+from covalt_git.gateway.tasks import task_notices
 from covalt_git.names import new_id
 from covalt_git.project import Project
 from tests import tasks_client as tasks
@@ -435,7 +436,10 @@ def test_a_call_that_is_refused_while_its_task_waits_for_its_chat(root: Path) ->
     assert unknown.message == "no task of yours has this id"
 
 
-def test_a_client_is_notified_of_its_tasks_alone(root: Path) -> None:
+def test_a_client_is_notified_of_its_tasks_alone(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_notices, "POLL_S", 0.02)
     task_id = created(root, "demo.asks", ARGS)
     messages: list[Any] = []
 

@@ -4,8 +4,10 @@ import json
 import multiprocessing
 import re
 import subprocess
+import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -248,6 +250,25 @@ def _replay(root: Path, token: str, index: int, barrier: Any, codes: Any) -> Non
     codes.put(answer.status_code if answer.status_code == 200 else code_of(answer)[1])
 
 
+def test_a_token_that_threads_replay_runs_the_tool_once(guarded: Api) -> None:
+    """Half of them in another chat, where no lock of a chat could order them."""
+    for index in range(2):
+        make_chat(guarded, tokens.token(), f"chat-{index}")
+    token, barrier = tokens.token(), threading.Barrier(4)
+
+    def replay(index: int) -> str:
+        api = Api.of(guarded.root)
+        barrier.wait(60)
+        answer = call(api, token, f"chat-{index % 2}")
+        return str(answer.status_code if answer.status_code == 200 else code_of(answer)[1])
+
+    with ThreadPoolExecutor(4) as threads:
+        codes = sorted(threads.map(replay, range(4)))
+    assert codes == ["200", *["exec_binding_invalid"] * 3]
+    assert echoes(guarded, "chat-0") + echoes(guarded, "chat-1") == 1
+
+
+@pytest.mark.stress  # as threads replay it above
 @pytest.mark.slow
 def test_a_token_that_eight_processes_replay_runs_the_tool_once(guarded: Api) -> None:
     """Half of them in another chat, where no lock of a chat could order them."""

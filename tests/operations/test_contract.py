@@ -160,13 +160,26 @@ def assert_is_its_model(answer: TestResponse, name: str) -> None:
         model.model_validate_json(answer.get_data())
 
 
+@pytest.fixture(scope="module")
+def unchanged(
+    template: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A copy of the project for what only reads."""
+    return copied(template[0], tmp_path_factory.mktemp("unchanged") / "project")
+
+
 @of_cases("cli")
 def test_the_command_answers_as_the_api(
-    root: Path, api: Api, tmp_path: Path, name: str, case: dict[str, Any]
+    template: tuple[Path, dict[str, str]], unchanged: Path, app: Flask, tmp_path: Path, name: str
 ) -> None:
-    """The JSON of both is the same and as the model says, on two copies of one project."""
-    twin = copied(root, tmp_path / "twin")
-    answer = send(api, name, case["request"])
+    """The JSON of both is the same and as the model says; what changes a project has a copy for each."""
+    root = twin = unchanged
+    if OPERATIONS[name].changes or OPERATIONS[name].local:
+        root = copied(template[0], tmp_path / "project")
+        twin = copied(template[0], tmp_path / "twin")
+    case = case_in(root, name, template[1])
+    app.config.update(COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls())
+    answer = send(Api(root, app), name, case["request"])
     args = shlex.split(case["cli"].replace(str(root), str(twin)))
     args = ["-C", str(twin), *args, "--json"]
     done = CliRunner().invoke(cli, args, catch_exceptions=False)

@@ -11,6 +11,7 @@ from covalt_git.calls.outcomes import CallOutcome
 from covalt_git.http_tools.files import LockedWorkspace
 from covalt_git.models.project_config import WorkspaceConfig, effective_limits
 from covalt_git.models.tool_properties import Limits
+from covalt_git.runtime import folder_size
 from covalt_git.runtime.disk_space import DiskFullError
 from covalt_git.workspaces import scan
 from tests.calls.conftest import World, make_world, world
@@ -59,8 +60,11 @@ def test_sparse_files_count_by_their_length(world: World, monkeypatch: pytest.Mo
     assert code(fill(world, "os.unlink('1')")) == "success"
 
 
-def test_a_private_folder_is_counted_while_the_tool_runs(workshop: Workshop) -> None:
+def test_a_private_folder_is_counted_while_the_tool_runs(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A tool writes a little more than a large limit to its /tmp, while others free as much."""
+    monkeypatch.setattr(folder_size, "_FIRST_S", 0.2)
     write = "open(os.environ['TMPDIR'] + f'/{n}', 'wb').truncate(10 << 20)"
     source = f"import os, time\ndef run():\n    for n in range(31): {write}\n    time.sleep(30)\n"
 

@@ -66,8 +66,8 @@ def test_upload_that_is_not_read_ends_with_the_time_limit() -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_packed_answer_takes_no_more_memory_than_its_limit(times: int) -> None:
-    """Fill the memory by an answer of a few bytes that unpack to 64 MiB, also packed twice."""
-    packed, encodings = b"\0" * (64 << 20), ", ".join(["gzip"] * times)
+    """Fill the memory by an answer of a few bytes that unpack to 24 MiB, also packed twice."""
+    packed, encodings = b"\0" * (24 << 20), ", ".join(["gzip"] * times)
     for _ in range(times):
         packed = gzip.compress(packed)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encodings}\r\nContent-Length: {len(packed)}\r\n"
