@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import io
 import json
 import os
 import pty
@@ -11,11 +12,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import click
+import pytest
+
+from covalt_git.cli import main
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -39,6 +43,16 @@ def run(
     done = run_raw(*args, cwd=cwd, env=env)
     said, errors = (one.decode("utf-8", "backslashreplace") for one in (done.stdout, done.stderr))
     return subprocess.CompletedProcess(done.args, done.returncode, said, errors)
+
+
+def run_here(*args: str, cwd: Path | str) -> subprocess.CompletedProcess[str]:
+    """Run it as :func:`run` does in a project, in this process, which takes a tenth of the time."""
+    said, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(said), redirect_stderr(errors), pytest.raises(SystemExit) as ended:
+        main(["-C", str(cwd), *args])
+    code = ended.value.code
+    assert isinstance(code, int)
+    return subprocess.CompletedProcess(["covalt-git", *args], code, said.getvalue(), errors.getvalue())
 
 
 def run_raw(

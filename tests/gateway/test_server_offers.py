@@ -21,7 +21,7 @@ from covalt_git.sources.refresh import accept, find_source, refresh
 from covalt_git.system import private_files
 from covalt_git.toolsets.new_project import CONFIG_TEXT
 from covalt_git.trust import Consents, consent
-from tests.command import run
+from tests.command import run_here as run
 from tests.mcp_client import (
     REPOSITORY,
     make_project,

@@ -19,7 +19,7 @@ from covalt_git.grants.grants import add_grant
 from covalt_git.manifests.state_files import lock_file, write_lock
 from covalt_git.sources.refresh import ToolDifference, find_source, refresh
 from tests.api_client import BEARER, HOME, Api
-from tests.command import run
+from tests.command import run_here as run
 from tests.mcp_client import make_project, read, refused, talk
 from tests.operations_client import Operations
 from tests.skill_requests import get_skill, list_skills, read_directory

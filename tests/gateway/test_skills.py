@@ -8,7 +8,7 @@ import anyio
 import pytest
 from mcp import Client
 
-from tests.command import run
+from tests.command import run_here as run
 from tests.mcp_client import make_project, read, refused, resource_uris, talk, versions
 from tests.skill_requests import get_skill, list_skills, read_directory, request
 

@@ -17,7 +17,7 @@ from covalt_git.gateway.offers.uri_matches import is_skill_uri
 from covalt_git.grants.grants import add_grant
 from covalt_git.sources.refresh import find_source, refresh
 from covalt_git.trust.own_data import adopt
-from tests.command import run
+from tests.command import run_here as run
 from tests.mcp_client import make_project, read, resource_uris, talk
 from tests.skill_requests import get_skill, list_skills, read_directory
 from tests.taking_servers import add_skills_server, take
