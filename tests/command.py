@@ -52,7 +52,9 @@ def run_here(*args: str, cwd: Path | str) -> subprocess.CompletedProcess[str]:
         main(["-C", str(cwd), *args])
     code = ended.value.code
     assert isinstance(code, int)
-    return subprocess.CompletedProcess(["covalt-git", *args], code, said.getvalue(), errors.getvalue())
+    return subprocess.CompletedProcess(
+        ["covalt-git", *args], code, said.getvalue(), errors.getvalue()
+    )
 
 
 def run_raw(

@@ -320,7 +320,13 @@ def test_a_missing_object_is_named(history: History, tmp_path: Path) -> None:
     assert misfit.commit == gone
 
 
-@pytest.mark.parametrize("name", old_chats.EXPECTED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.stress if name == "many-commits" else ())
+        for name in old_chats.EXPECTED
+    ],
+)
 def test_a_chat_of_version_0_1_fits(tmp_path: Path, name: str) -> None:
     old_chats.unpack(name, tmp_path)
     with open_chats(tmp_path, WorkspaceConfig()).open("c1") as chat:

@@ -124,7 +124,7 @@ class World:
 
     def cli(self, *args: str, role: str | None = None) -> subprocess.CompletedProcess[str]:
         roles = [] if role is None else ["--role", role]
-        return command.run("-C", str(self.root), *roles, *args)
+        return command.run_here(*roles, *args, cwd=self.root)
 
     def start(self, *args: str) -> command.Piped:
         return command.Piped("-C", str(self.root), *args)

@@ -218,7 +218,8 @@ def test_an_error_with_the_code_of_a_closed_connection_is_the_servers_answer(
 
 
 def test_the_time_limit_names_a_line_that_is_no_protocol_message(world: World) -> None:
-    world.configure(CONFIG.replace("timeout_s: 20", "timeout_s: 1"))
+    world.call("bad:answer", line=ANSWER)  # starts the server
+    world.configure(CONFIG.replace("timeout_s: 20", "timeout_s: 0.5"))
     try:
         world.call("bad:answer", line="Deleted \x1b[2J" + "x" * 1000)
         error = world.record().error

@@ -24,6 +24,7 @@ from covalt_git.models.outcomes import Log, Progress
 from covalt_git.runtime import sandbox_levels
 from covalt_git.trust.own_data import adopt
 from tests.calls.conftest import World, code, make_world
+from tests.examples import chosen
 from tests.operations_client import Operations
 from tests.settling import until
 from tests.taking_servers import take
@@ -100,6 +101,7 @@ def test_a_server_runs_its_command_in_its_working_directory(world: World) -> Non
     assert (folder.parent / "toolset.yaml").read_text(encoding="utf-8").startswith("id: demo\n")
 
 
+@pytest.mark.stress
 def test_a_script_waits_at_a_question_of_a_server_which_is_asked_again_with_the_answer(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -198,13 +200,24 @@ def test_texts_files_links_and_structured_content_are_results(world: World) -> N
 
 @pytest.mark.parametrize(
     ("tool", "args", "expected", "message", "value"),
-    [
-        ("fail", {}, "tool_failed", "no such city", None),
-        ("fail", {"structure": True}, "tool_failed", "no such city", {"city": None}),
-        ("protocol_error", {}, "server_error", "the moon is wrong (-32001)", None),
-        ("die", {}, "server_ended", "it was all too much", None),
-        ("die", {}, "server_ended", "during the request; the tool may have had its effect;", None),
-    ],
+    chosen(
+        [
+            ("fail", {}, "tool_failed", "no such city", None),
+            ("fail", {"structure": True}, "tool_failed", "no such city", {"city": None}),
+            ("protocol_error", {}, "server_error", "the moon is wrong (-32001)", None),
+            ("die", {}, "server_ended", "it was all too much", None),
+            (
+                "die",
+                {},
+                "server_ended",
+                "during the request; the tool may have had its effect;",
+                None,
+            ),
+        ],
+        1,
+        2,
+        3,
+    ),
 )
 def test_an_error_of_the_tool_or_server_fails_only_its_own_call(
     world: World, tool: str, args: dict[str, Any], expected: str, message: str, value: Any
@@ -375,6 +388,7 @@ def test_a_refused_host_is_named_with_the_command_that_grants_it(runs: World) ->
     assert outcome.error.hint.endswith("grant add demo server runs --host api.evil.example")
 
 
+@pytest.mark.stress
 @pytest.mark.skipif(sandbox_levels.level() != "full", reason="this machine has no level 'full'")
 def test_a_refused_host_of_this_machine_is_noted_and_a_missing_file_leads_to_an_observation(
     runs: World,

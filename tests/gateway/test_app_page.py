@@ -317,6 +317,7 @@ def test_a_page_calls_the_tools_that_its_renderer_names_and_no_others(
     ]
 
 
+@pytest.mark.stress
 def test_a_page_calls_no_tool_through_a_host_that_does_not_offer_it(
     chromium: Browser, project_root: Path
 ) -> None:
@@ -327,6 +328,7 @@ def test_a_page_calls_no_tool_through_a_host_that_does_not_offer_it(
         assert "tools/call" not in app.host.evaluate("received.map((one) => one.method)")
 
 
+@pytest.mark.stress
 def test_a_page_whose_renderer_names_no_tool_has_no_function_that_calls_tools(
     chromium: Browser, project_root: Path
 ) -> None:

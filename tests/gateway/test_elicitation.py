@@ -11,6 +11,7 @@ from covalt_git.elicitation.requests import Inquiry
 from covalt_git.gateway.elicitation import input_required
 from covalt_git.models.elicitation import Question
 from covalt_git.project import Project
+from tests.examples import chosen
 from tests.mcp_client import (
     Requests,
     by_turns,
@@ -139,7 +140,9 @@ def test_labels_of_a_form_are_shown_without_hidden_characters_and_its_values_are
     assert fields["default"] == titled | {"oneOf": [{"const": hidden, "title": escaped}]}
 
 
-@pytest.mark.parametrize(("tool", "lacking"), [("name", "elicitation"), ("several", "sampling")])
+@pytest.mark.parametrize(
+    ("tool", "lacking"), chosen([("name", "elicitation"), ("several", "sampling")], 0)
+)
 def test_a_client_learns_which_capability_it_lacks(shared: Path, tool: str, lacking: str) -> None:
     async def say(client: Client) -> types.ErrorData:
         return await refused(client.call_tool(f"quiz.{tool}", {}))

@@ -164,6 +164,7 @@ def test_arguments_are_completed_by_a_server_that_declares_it(root: Path, versio
     ]
 
 
+@pytest.mark.stress
 def test_they_are_passed_on_in_a_project_of_init_unless_their_arguments_need_approval(
     root: Path,
 ) -> None:

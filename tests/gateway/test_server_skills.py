@@ -20,6 +20,7 @@ from covalt_git.manifests.state_files import lock_file, write_lock
 from covalt_git.sources.refresh import ToolDifference, find_source, refresh
 from tests.api_client import BEARER, HOME, Api
 from tests.command import run_here as run
+from tests.examples import chosen
 from tests.mcp_client import make_project, read, refused, talk
 from tests.operations_client import Operations
 from tests.skill_requests import get_skill, list_skills, read_directory
@@ -180,7 +181,7 @@ def _longer(served: Path) -> None:
     (served / "docs/pdf/SKILL.md").write_text(f"{SKILL}more\n")
 
 
-@pytest.mark.parametrize("change", [_other_text, _longer])
+@pytest.mark.parametrize("change", chosen([_other_text, _longer], 0))
 def test_a_file_that_is_not_the_accepted_one_is_not_passed_on(
     root: Path, served: Path, change: Callable[[Path], None]
 ) -> None:
@@ -291,6 +292,7 @@ def test_a_skill_is_accepted_only_with_the_digest_of_its_text(root: Path) -> Non
     assert left() == ["skill_docs_pdf"]
 
 
+@pytest.mark.stress
 def test_refresh_accept_leaves_skills_and_names_the_command_that_shows_them(root: Path) -> None:
     printed = run("source", "refresh", "near", "--accept", "--no-terminal", "test", cwd=root)
     assert printed.returncode == 1

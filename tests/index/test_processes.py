@@ -4,6 +4,8 @@ import multiprocessing
 import shutil
 from pathlib import Path
 
+import pytest
+
 from covalt_git.file_edits import uploads
 from covalt_git.file_edits.uploads import NewFile
 from covalt_git.workspaces.writing import writing
@@ -21,6 +23,7 @@ def keep_syncing(root: Path, times: int, *, rebuild: bool) -> None:
             assert len(index.tools()) >= 10
 
 
+@pytest.mark.stress
 def test_processes_that_sync_and_rebuild_at_once_agree(root: Path) -> None:
     shutil.rmtree(root / "data" / "chats" / "c1")
     processes = [

@@ -217,13 +217,10 @@ def test_what_a_role_may_not_see_is_unknown(
     assert answer.status_code == 404, answer.get_data(as_text=True)
 
 
-@of_cases("hidden")
-def test_what_a_rule_hides_answers_as_what_a_role_may_not_see(
-    shared: Path, name: str, failing: dict[str, Any], tmp_path: Path
-) -> None:
-    request = {**failing["request"], **failing["hidden"]}
-    twin = copied(shared, tmp_path / "project")
-    by_role = send(Api.of(twin, "guest"), name, request, role="guest")
+@pytest.fixture(scope="module")
+def ruled(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with a rule in place of what the role ``guest`` may call."""
+    twin = copied(shared, tmp_path_factory.mktemp("ruled") / "project")
     config = (twin / "covalt.yaml").read_text()
     rules = (
         'rules:\n  - {pattern: "data-lab.*", roles: [guest], effect: ask}\n'
@@ -234,11 +231,21 @@ def test_what_a_rule_hides_answers_as_what_a_role_may_not_see(
     before = visible[: visible.index("approvals:\n")]
     after = visible[visible.index("secret_command:") :]
     (twin / "covalt.yaml").write_text(before + rules + after)
-    by_rule = send(Api.of(twin, "guest"), name, request, role="guest")
+    return twin
+
+
+@of_cases("hidden")
+def test_what_a_rule_hides_answers_as_what_a_role_may_not_see(
+    shared: Path, ruled: Path, name: str, failing: dict[str, Any]
+) -> None:
+    request = {**failing["request"], **failing["hidden"]}
+    by_role, by_rule = (
+        send(api_of(root, "guest"), name, request, role="guest") for root in (shared, ruled)
+    )
 
     assert by_rule.status_code == by_role.status_code == 404
-    assert comparable(by_rule.get_data(as_text=True), twin) == comparable(
-        by_role.get_data(as_text=True), twin
+    assert comparable(by_rule.get_data(as_text=True), ruled) == comparable(
+        by_role.get_data(as_text=True), shared
     )
 
 

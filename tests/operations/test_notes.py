@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api_client import make_project
-from tests.examples import chosen
+from tests.examples import chosen, one_in
 from tests.operations_client import Operations, uploads
 
 C1 = {"chat_id": "c1"}
@@ -50,7 +50,7 @@ def not_stored(result: Any) -> list[str]:
     return [note["path"] for note in result["notes"]["not_stored"]]
 
 
-@pytest.mark.parametrize("name", WRITES)
+@pytest.mark.parametrize("name", one_in(2, WRITES))
 def test_the_first_write_reports_it_and_the_next_does_not(operate: Operations, name: str) -> None:
     first = write(operate, name)
     operate("switch_to_message", **C1, message="said")
@@ -154,6 +154,7 @@ def test_a_restore_says_that_its_commit_lacks_a_file_which_later_commits_have(
     assert not any("no commit" in note["reason"] for note in again["notes"]["lost"])
 
 
+@pytest.mark.stress
 def test_the_restore_tool_says_what_it_cannot_restore(left_out: Operations) -> None:
     before = left_out("list_manifests", **C1)["manifests"][0]["id"]
     run(left_out, "rm -r lib")
@@ -198,7 +199,7 @@ def test_a_restore_says_what_keeps_its_later_content(left_out: Operations) -> No
     assert lost(of_one_path) == {"lib/.git": "is not restored"}
 
 
-@pytest.mark.parametrize("name", ["switch_branch", "merge_branch"])
+@pytest.mark.parametrize("name", chosen(["switch_branch", "merge_branch"], 0))
 def test_a_switch_and_a_merge_say_what_the_other_branch_had(
     left_out: Operations, name: str
 ) -> None:
@@ -300,6 +301,7 @@ def test_a_file_that_becomes_a_program_or_back_gives_nobody_access(
     assert file.stat().st_mode & 0o777 == after
 
 
+@pytest.mark.stress
 def test_a_mode_that_a_restore_gives_is_no_note(operate: Operations) -> None:
     before = os.umask(0o077)
     try:

@@ -205,6 +205,7 @@ def test_no_advice_grants_the_home_for_a_file_in_it(outside: Path, end: str) -> 
     CONNECTIONS.close()
 
 
+@pytest.mark.stress
 def test_a_file_without_which_a_server_lists_its_tools_is_reported_so(outside: Path) -> None:
     operate = project(outside, "py")
     (outside / "home/.gitconfig").write_text("", encoding="utf-8")
@@ -245,6 +246,7 @@ def test_a_server_without_a_sandbox_is_observed_in_the_sandbox(outside: Path, en
     CONNECTIONS.close()
 
 
+@pytest.mark.stress
 def test_settings_of_an_interpreter_are_no_need(outside: Path) -> None:
     operate = project(outside, "py")
     paths = [outside / "bin" / name for name in ("pyvenv.cfg", "python3._pth", "python3.11._pth")]

@@ -12,7 +12,7 @@ from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, world
-from tests.examples import covering
+from tests.examples import chosen, covering
 from tests.operations_client import Operations
 from tests.workspaces.stores import git
 
@@ -39,8 +39,7 @@ def choose(chat: ChatStore, kind: str, name: str, commit: str) -> None:
             messages.add(writer, MessageRecord(role="user", text="x", ref=name))
 
 
-@pytest.mark.parametrize("chosen", ["branch", "reference"])
-@pytest.mark.parametrize("digits", [40, 12])
+@pytest.mark.parametrize(("digits", "chosen"), covering([40, 12], ["branch", "reference"]))
 def test_no_chosen_name_is_taken_for_an_id(
     world: World, commits: tuple[str, str, str], digits: int, chosen: str
 ) -> None:
@@ -167,7 +166,7 @@ def test_an_approval_ends_when_a_branch_in_its_arguments_moves(
         world.approve(execution_id)
 
 
-@pytest.mark.parametrize("form", ["{good}~1", "{call}", "HEAD~1", "main~2"])
+@pytest.mark.parametrize("form", chosen(["{good}~1", "{call}", "HEAD~1", "main~2"], 0, 1))
 def test_a_reference_is_not_taken_for_what_a_name_means_by_itself(
     world: World, commits: tuple[str, str, str], form: str
 ) -> None:
@@ -184,7 +183,7 @@ def test_a_reference_is_not_taken_for_what_a_name_means_by_itself(
         assert resolve(chat, f"message:{name}")
 
 
-@pytest.mark.parametrize("digits", [40, 12])
+@pytest.mark.parametrize("digits", chosen([40, 12], 1))
 def test_the_id_of_a_deleted_branch_is_not_that_of_a_new_one(
     world: World, commits: tuple[str, str, str], digits: int
 ) -> None:

@@ -177,11 +177,14 @@ def test_no_template_opens_a_resource_that_a_role_is_denied(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("listed", "template", "asked"),
-    [
-        ("http://h:80/secret", "http://h/{x}", "http://h/secret"),
-        ("file://localhost/secret", "file:///{x}", "file:///secret"),
-        ("first://a\\note", "first://{+path}", "first://a/note"),
-    ],
+    chosen(
+        [
+            ("http://h:80/secret", "http://h/{x}", "http://h/secret"),
+            ("file://localhost/secret", "file:///{x}", "file:///secret"),
+            ("first://a\\note", "first://{+path}", "first://a/note"),
+        ],
+        0,
+    ),
 )
 def test_no_template_opens_a_denied_resource_that_is_listed_in_another_form(
     root: Path, listed: str, template: str, asked: str
@@ -325,6 +328,7 @@ def test_each_template_that_matches_a_uri_must_be_allowed(root: Path) -> None:
         assert opened(root, uri, role="outside") == "unknown"
 
 
+@pytest.mark.stress
 def test_a_resource_with_exactly_the_uri_decides_alone(root: Path) -> None:
     offer(root)
     rule(root, "{pattern: near.any, require: true}")
@@ -452,7 +456,7 @@ def links(root: Path, tool: str, args: dict[str, Any], role: str = "linker") -> 
 LINK = {"uri": "first://notes/7", "name": "x"}
 
 
-@pytest.mark.parametrize("row", [LINK, {"structured_content": {}, "content": [LINK]}])
+@pytest.mark.parametrize("row", chosen([LINK, {"structured_content": {}, "content": [LINK]}], 0))
 def test_structured_content_that_an_agent_chose_is_no_link(root: Path, row: Any) -> None:
     offer(root)
 

@@ -75,6 +75,7 @@ def test_an_installation_imports_nothing_of_the_current_folder(canary: Path) -> 
     assert not canary.exists()
 
 
+@pytest.mark.stress
 @pytest.mark.usefixtures("clone")
 def test_without_a_pip_of_ours_the_archive_of_python_installs(
     canary: Path, monkeypatch: pytest.MonkeyPatch

@@ -425,6 +425,7 @@ def test_permissions_that_changed_since_the_review_are_not_trusted(clone: Path) 
     assert all(not row["trusted"] for row in owner(clone)("list_permissions")["permissions"])
 
 
+@pytest.mark.stress
 def test_another_project_at_the_path_of_an_own_one_is_not_trusted(
     tmp_path: Path, clone: Path, cli_in: Callable[..., tuple[int, str]]
 ) -> None:

@@ -976,7 +976,7 @@ def test_an_outer_repository_of_ones_own_needs_no_trust(outer: Path, inner: Path
     assert len(Project.open(inner).config.rules) == 1
 
 
-@pytest.mark.parametrize("ignores", [False, True])
+@pytest.mark.parametrize("ignores", chosen([False, True], 0))
 def test_a_pull_into_an_outer_repository_needs_trust(
     root: Path, outer: Path, inner: Path, theirs_outer: Path, *, ignores: bool
 ) -> None:
@@ -1033,6 +1033,7 @@ def test_data_that_an_outer_repository_tracks_is_not_used(
     assert [chat["id"] for chat in Operations(inner)("list_chats")["chats"]] == ["mine"]
 
 
+@pytest.mark.stress
 def test_a_submodule_of_an_outer_repository_in_data_is_found(
     outer: Path, inner: Path, theirs_outer: Path, gift: Path
 ) -> None:

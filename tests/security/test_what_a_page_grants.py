@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api_client import BEARER, HOME, Api
+from tests.examples import covering
 from tests.operations_client import Operations
 from tests.server.visitor import Form, Page, Visitor
 from tests.trusting import use_config
@@ -127,8 +128,10 @@ def test_the_error_is_in_place_of_a_button_that_cannot_grant(root: Path) -> None
     assert "Grant again KEY" not in page.text
 
 
-@pytest.mark.parametrize("path", ["grants", "grants/requested", "grants/again"])
-@pytest.mark.parametrize("fields", [{}, {"permission": ["sha256:0"]}])
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    covering([{}, {"permission": ["sha256:0"]}], ["grants", "grants/requested", "grants/again"]),
+)
 def test_a_form_that_showed_nothing_grants_nothing(
     root: Path, path: str, fields: dict[str, Any]
 ) -> None:

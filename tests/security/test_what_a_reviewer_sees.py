@@ -329,6 +329,7 @@ def test_the_hint_of_a_command_with_another_branch_active_can_be_pasted(
     assert hint in printed
 
 
+@pytest.mark.stress
 def test_a_prompt_switches_the_branch_and_runs_the_call(api: Api, other_branch: Any) -> None:
     asked = Terminal("approval", "approve", other_branch["execution_id"], cwd=api.root)
     asked.answers("switch to 'main' and approve it? [y/N]: ", "y")

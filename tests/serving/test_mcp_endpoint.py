@@ -362,7 +362,7 @@ def test_a_client_without_a_session_names_its_chat(
 
 
 @pytest.mark.requirement("toolshed-elicitation.2")
-@versions
+@one_version
 def test_a_call_that_requires_approval_leads_to_its_page(
     root: Path, port: int, version: str
 ) -> None:
@@ -687,7 +687,7 @@ def test_files_and_commits_of_a_chat_of_another_are_unknown_resources(
         talk_over_http(port, read, token=token)
 
 
-@versions
+@one_version
 def test_a_token_of_one_chat_opens_no_other(
     root: Path, port: int, new_token: Callable[..., str], chat_of_other: Any, version: str
 ) -> None:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.api_client import make_project
 from tests.browser import missing
+from tests.examples import one_in
 from tests.operations_client import Operations
 from tests.page_reader import blocks
 from tests.uvicorn_server import PATIENCE_S, TOKEN, served
@@ -135,7 +136,7 @@ class Site:
         )
 
 
-@pytest.fixture(params=PROXIES)
+@pytest.fixture(params=one_in(2, PROXIES))
 def proxied(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Site, Operations]]:
     program = request.param
     if shutil.which(program) is None:

@@ -310,6 +310,7 @@ def test_any_server_cancels_a_call(server: Server) -> None:
     assert other.queue.executor is not server.queue.executor
 
 
+@pytest.mark.stress
 def test_the_client_of_a_server_cancels_its_call(server: Server) -> None:
     call = Background(lambda follower: server.call("slow:hold", follower, args={"text": "x"}))
     call.until(Progress)
