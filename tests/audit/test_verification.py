@@ -469,6 +469,7 @@ def test_one_change_of_a_signed_store_is_found(
     assert copy.verify(chat_id="c2").misfit is None
 
 
+@pytest.mark.stress
 def test_forks_and_imports_of_signed_chats_fit(history: History, tmp_path: Path) -> None:
     copy = history.copy(tmp_path)
     operate = Operations(copy.world.root)

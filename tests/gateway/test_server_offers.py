@@ -213,6 +213,7 @@ def test_a_role_gets_those_that_its_patterns_match(root: Path) -> None:
     talk(root, is_refused, role="noter")
 
 
+@pytest.mark.stress
 def test_one_that_a_rule_requires_approval_of_is_not_passed_on(root: Path) -> None:
     config = root / "covalt.yaml"
     rule = "approvals:\n  - {pattern: near.note, require: true}\n"
@@ -243,6 +244,7 @@ def take_nothing(root: Path) -> None:
     refresh(root, find_source(root, "near", "near"), partial(list_tools, root=root))
 
 
+@pytest.mark.stress
 def test_a_list_reads_each_consent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_config(monkeypatch, tmp_path / "config", trusts=False)
     root = make_project(tmp_path / "project", roles=ROLES)

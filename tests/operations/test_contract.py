@@ -104,6 +104,21 @@ def of_cases(*wanted: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("name", names)
 
 
+@pytest.fixture(scope="module")
+def unchanged(
+    template: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A copy of the project for what only reads."""
+    return copied(template[0], tmp_path_factory.mktemp("unchanged") / "project")
+
+
+@pytest.fixture
+def root(name: str, template: tuple[Path, dict[str, str]], unchanged: Path, tmp_path: Path) -> Path:
+    """The project: a copy of this test's own for an operation that may change something."""
+    only_reads = not (OPERATIONS[name].changes or OPERATIONS[name].local)
+    return unchanged if only_reads else copied(template[0], tmp_path / "project")
+
+
 @pytest.fixture
 def case(name: str, ids: dict[str, str], root: Path) -> dict[str, Any]:
     return case_in(root, name, ids)
@@ -134,7 +149,7 @@ def app(shared: Path) -> Flask:
 
 @pytest.fixture
 def api(root: Path, app: Flask) -> Api:
-    """The HTTP API of this test's own copy of the project."""
+    """The HTTP API of the project of a test."""
     app.config.update(COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls())
     return Api(root, app)
 
@@ -160,26 +175,13 @@ def assert_is_its_model(answer: TestResponse, name: str) -> None:
         model.model_validate_json(answer.get_data())
 
 
-@pytest.fixture(scope="module")
-def unchanged(
-    template: tuple[Path, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """A copy of the project for what only reads."""
-    return copied(template[0], tmp_path_factory.mktemp("unchanged") / "project")
-
-
 @of_cases("cli")
 def test_the_command_answers_as_the_api(
-    template: tuple[Path, dict[str, str]], unchanged: Path, app: Flask, tmp_path: Path, name: str
+    root: Path, unchanged: Path, api: Api, tmp_path: Path, name: str, case: dict[str, Any]
 ) -> None:
     """The JSON of both is the same and as the model says; what changes a project has a copy for each."""
-    root = twin = unchanged
-    if OPERATIONS[name].changes or OPERATIONS[name].local:
-        root = copied(template[0], tmp_path / "project")
-        twin = copied(template[0], tmp_path / "twin")
-    case = case_in(root, name, template[1])
-    app.config.update(COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls())
-    answer = send(Api(root, app), name, case["request"])
+    twin = root if root == unchanged else copied(root, tmp_path / "twin")
+    answer = send(api, name, case["request"])
     args = shlex.split(case["cli"].replace(str(root), str(twin)))
     args = ["-C", str(twin), *args, "--json"]
     done = CliRunner().invoke(cli, args, catch_exceptions=False)

@@ -140,6 +140,7 @@ def test_an_undo_is_silent_about_files_that_it_would_not_have_changed(
     assert lost(left_out("redo_change", **C1)) == {}
 
 
+@pytest.mark.stress
 def test_a_restore_says_that_its_commit_lacks_a_file_which_later_commits_have(
     left_out: Operations,
 ) -> None:

@@ -16,6 +16,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.operations.context import ForbiddenError
 from covalt_server.app import create_git_app
 from tests.api_client import TOKEN, Api, make_project
+from tests.examples import covering, one_in
 from tests.operation_cases import CASES, OPERATIONS
 from tests.operations_client import Operations, uploads
 from tests.wsgi_server import listening
@@ -248,7 +249,7 @@ approvals:
 EDITS = [name for name, need in NEEDS.items() if need.startswith("workspace:")]
 
 
-@pytest.mark.parametrize("name", EDITS)
+@pytest.mark.parametrize("name", one_in(2, EDITS))
 def test_an_edit_that_a_call_may_not_make_without_approval_needs_a_role_that_may_approve_it(
     root: Path, name: str
 ) -> None:
@@ -347,8 +348,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("denied", [True, False])
+@pytest.mark.parametrize(("denied", "variant"), covering([True, False], [*VARIANTS]))
 def test_a_request_that_does_more_needs_the_tools_that_do_it(
     conflict: Path, variant: str, *, denied: bool
 ) -> None:

@@ -95,12 +95,27 @@ def git(root: Path, *args: str, check: bool = True) -> str:
 
 @pytest.mark.parametrize(
     ("file", "old", "new", "tool"),
-    [
-        ("ev/toolset.yaml", "{id: post,", "{id: post, annotations: {destructive: false},", "post"),
-        ("ev/toolset.yaml", "{id: post,", "{id: post, requires_confirmation: false,", "post"),
-        ("ev/toolset.yaml", "{id: list, requires_confirmation: true,", "{id: list,", "list"),
-        ("state/ev.yaml", "requires_confirmation: true", "requires_confirmation: false", "other"),
-    ],
+    chosen(
+        [
+            (
+                "ev/toolset.yaml",
+                "{id: post,",
+                "{id: post, annotations: {destructive: false},",
+                "post",
+            ),
+            ("ev/toolset.yaml", "{id: post,", "{id: post, requires_confirmation: false,", "post"),
+            ("ev/toolset.yaml", "{id: list, requires_confirmation: true,", "{id: list,", "list"),
+            (
+                "state/ev.yaml",
+                "requires_confirmation: true",
+                "requires_confirmation: false",
+                "other",
+            ),
+        ],
+        0,
+        2,
+        3,
+    ),
 )
 def test_an_approval_that_a_pull_ends_needs_trust(
     root: Path, file: str, old: str, new: str, tool: str
@@ -200,7 +215,7 @@ def test_a_default_role_that_a_pull_sets_needs_trust(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "config", ["version: 1\nroles: {a: {allow: ['**']}}\ndefault_role: a\n", "vers"]
+    "config", chosen(["version: 1\nroles: {a: {allow: ['**']}}\ndefault_role: a\n", "vers"], 0)
 )
 def test_no_project_forbids_the_withdrawal(
     root: Path, config: str, cli_in: Callable[..., tuple[int, str]]
@@ -524,7 +539,7 @@ def test_what_a_submodule_leaves_in_data_is_not_used(
     assert len(Operations(root)("list_chats")["chats"]) == 1
 
 
-@pytest.mark.parametrize("folder", ["", "store.git"])
+@pytest.mark.parametrize("folder", chosen(["", "store.git"], 0))
 def test_a_chat_that_a_submodule_brought_is_none_also_when_its_repository_is_gone(
     root: Path, cli_in: Callable[..., tuple[int, str]], folder: str
 ) -> None:
@@ -919,7 +934,7 @@ def test_a_fifo_in_the_repository_proves_nothing_and_waits_for_nobody(own: Path,
     assert Project.open(own).config.rules == ()
 
 
-@pytest.mark.parametrize("content", ["[" * 100_000, "null", ""])
+@pytest.mark.parametrize("content", chosen(["[" * 100_000, "null", ""], 1))
 def test_a_consent_that_cannot_be_read_trusts_nothing(root: Path, content: str) -> None:
     for file in Consents.of(root).folder.glob("*.json"):
         file.write_text(content)
