@@ -109,7 +109,6 @@ def test_read_only_calls_run_on_the_last_commit_while_the_chat_is_held(
             ("wrong hash", UNNAMED, False),
         ],
         0,
-        1,
         2,
         3,
         4,

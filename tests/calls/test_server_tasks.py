@@ -189,6 +189,7 @@ mcp_servers:
         CONNECTIONS.close()
 
 
+@pytest.mark.stress
 def test_an_approval_at_the_server_is_waited_for_and_shown(upstream: Upstream) -> None:
     reported: list[Any] = []
     with ThreadPoolExecutor(1) as threads:

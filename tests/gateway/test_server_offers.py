@@ -268,6 +268,7 @@ def test_a_list_reads_each_consent_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(consents) == len({*consents}) > 20
 
 
+@pytest.mark.stress
 def test_they_need_the_grant_of_the_server(root: Path) -> None:
     async def is_not_granted(client: Client) -> None:
         assert (await refused(read(client, NOTE))).data["error"] == "grant_needed"

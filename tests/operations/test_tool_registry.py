@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from covalt_git.manifests.tool_entries import check_tool_id, entry_file, tool_name
 from covalt_git.names import is_tool_name
 from tests.api_client import configure
+from tests.examples import examples
 from tests.http_tools.upstream import Upstream, upstream
 from tests.mcp_client import call as call_over_mcp
 from tests.mcp_client import talk
@@ -90,7 +91,7 @@ def test_an_entry_is_a_file_named_by_the_hash_of_its_id(operate: Operations) -> 
 
 
 @given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}", fullmatch=True))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_every_id_has_a_legal_name_and_file(tool_id: str) -> None:
     assert check_tool_id(tool_id) == tool_id
     assert is_tool_name(tool_name(tool_id))

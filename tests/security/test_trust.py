@@ -540,6 +540,7 @@ def test_a_script_trusts_with_a_reason_that_is_stored(
     assert call(clone) == "not_trusted"
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize(
     "command",
     [

@@ -338,6 +338,7 @@ def test_a_prompt_switches_the_branch_and_runs_the_call(api: Api, other_branch: 
     assert api.get("get_chat", chat_id="c1")["active_branch"] == "main"
 
 
+@pytest.mark.stress
 def test_a_prompt_of_a_replay_shows_all_arguments(api: Api, other_branch: Any) -> None:
     api.post("switch_branch", chat_id="c1", branch="main")
     args = {"command": "cat a.txt" + " " * 400 + "; echo pwned"}
