@@ -113,15 +113,17 @@ def unchanged(
 
 
 @pytest.fixture
-def root(name: str, template: tuple[Path, dict[str, str]], unchanged: Path, tmp_path: Path) -> Path:
+def folder(
+    name: str, template: tuple[Path, dict[str, str]], unchanged: Path, tmp_path: Path
+) -> Path:
     """The project: a copy of this test's own for an operation that may change something."""
     only_reads = not (OPERATIONS[name].changes or OPERATIONS[name].local)
     return unchanged if only_reads else copied(template[0], tmp_path / "project")
 
 
 @pytest.fixture
-def case(name: str, ids: dict[str, str], root: Path) -> dict[str, Any]:
-    return case_in(root, name, ids)
+def case(name: str, ids: dict[str, str], folder: Path) -> dict[str, Any]:
+    return case_in(folder, name, ids)
 
 
 def case_in(root: Path, name: str, ids: dict[str, str]) -> dict[str, Any]:
@@ -148,10 +150,10 @@ def app(shared: Path) -> Flask:
 
 
 @pytest.fixture
-def api(root: Path, app: Flask) -> Api:
+def api(folder: Path, app: Flask) -> Api:
     """The HTTP API of the project of a test."""
-    app.config.update(COVALT_ROOT=root, COVALT_STREAMS=BackgroundCalls())
-    return Api(root, app)
+    app.config.update(COVALT_ROOT=folder, COVALT_STREAMS=BackgroundCalls())
+    return Api(folder, app)
 
 
 @pytest.fixture
@@ -177,18 +179,18 @@ def assert_is_its_model(answer: TestResponse, name: str) -> None:
 
 @of_cases("cli")
 def test_the_command_answers_as_the_api(
-    root: Path, unchanged: Path, api: Api, tmp_path: Path, name: str, case: dict[str, Any]
+    folder: Path, unchanged: Path, api: Api, tmp_path: Path, name: str, case: dict[str, Any]
 ) -> None:
     """The JSON of both is the same and as the model says; what changes a project has a copy for each."""
-    twin = root if root == unchanged else copied(root, tmp_path / "twin")
+    twin = folder if folder == unchanged else copied(folder, tmp_path / "twin")
     answer = send(api, name, case["request"])
-    args = shlex.split(case["cli"].replace(str(root), str(twin)))
+    args = shlex.split(case["cli"].replace(str(folder), str(twin)))
     args = ["-C", str(twin), *args, "--json"]
     done = CliRunner().invoke(cli, args, catch_exceptions=False)
 
     assert_is_its_model(answer, name)
     assert done.exit_code == 0, done.output
-    assert comparable(done.stdout, twin) == comparable(answer.get_data(as_text=True), root)
+    assert comparable(done.stdout, twin) == comparable(answer.get_data(as_text=True), folder)
 
 
 @of_cases("unknown")
