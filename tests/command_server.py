@@ -3,11 +3,13 @@
 It forks a process for every command that it is asked to run, over the socket whose number is its
 argument: a message of JSON with four file descriptors, the command's input, output and errors, and the
 end of a pipe that the exit status is written to.  So a command has a process of its own, with its own
-environment and folder, as at a prompt, and needs no half second to import what it needs.  The pipe
-carries its process id too, in a line before the exit status.
+environment and folder, as at a prompt, and needs no half second to import what it needs.  What it
+inherits in memory is about another project.  The pipe carries its process id too, in a line before the
+exit status.
 """
 
 import atexit
+import gc
 import importlib
 import io
 import json
@@ -17,10 +19,14 @@ import socket
 import sys
 import threading
 import traceback
+from pathlib import Path
 from typing import Any, NoReturn
 
 from covalt_git.cli import main
 from covalt_git.cli.command_names import COMMANDS
+from covalt_git.toolsets.project_files import read_project
+
+REPOSITORY = Path(__file__).parent.parent
 
 _LONGEST = 1 << 20
 
@@ -29,6 +35,9 @@ def serve(number: int) -> None:
     """Run commands until the other end of the socket is closed."""
     for name in COMMANDS:
         importlib.import_module(f"covalt_git.cli.{name}")
+    # The first reading of a project imports and compiles what takes longer than most commands.
+    read_project(REPOSITORY)
+    gc.freeze()  # else the collector copies the memory that a forked process shares
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the intermediate processes are not waited for
     with socket.socket(fileno=number) as asked:
         while True:
