@@ -1,32 +1,21 @@
 """Schemas of tools whose types are in several modules of a toolset: reading them agrees with running them."""
 
-import json
-import subprocess
-import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from covalt_git.python_reader.modules import Modules, ModuleSource, names_of
 from covalt_git.python_reader.source import ToolDefinition, read_tool
 from tests.python_reader.comparison import plain
+from tests.python_reader.conftest import Described
 
 SHAPE = """
 from pydantic import BaseModel, Field
 
 class Shape(BaseModel):
     sides: int = Field(ge=3)
-"""
-RUN = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-import importlib
-from covalt_toolset import describe
-made = describe(getattr(importlib.import_module(sys.argv[2]), sys.argv[3]))
-print(json.dumps([made.input_schema, made.output_schema]))
 """
 
 
@@ -52,19 +41,6 @@ def read(
     found = modules.module(module)
     assert found is not None
     return read_tool(modules.read[module], function, modules, module)
-
-
-def described(
-    folder: Path, files: Mapping[str, str], module: str = "tools.echo", function: str = "f"
-) -> list[Any]:
-    """Return both schemas of a function in a process that imports it."""
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(textwrap.dedent(text))
-    argv = [sys.executable, "-c", RUN, str(folder), module, function]
-    done = subprocess.run(argv, check=True, capture_output=True, text=True)
-    schemas: list[Any] = json.loads(done.stdout)
-    return schemas
 
 
 LAYOUTS: dict[str, dict[str, str]] = {
@@ -190,7 +166,9 @@ LAYOUTS: dict[str, dict[str, str]] = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_schema_of_a_layout_equals_that_of_the_run_function(layout: str, tmp_path: Path) -> None:
+def test_schema_of_a_layout_equals_that_of_the_run_function(
+    described: Described, layout: str, tmp_path: Path
+) -> None:
     files = LAYOUTS[layout]
     ran = described(tmp_path, files)
 

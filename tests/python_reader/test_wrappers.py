@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.python_reader.comparison import plain
-from tests.python_reader.test_modules import described, read
+from tests.python_reader.conftest import Described
+from tests.python_reader.test_modules import read
 
 WRAPPERS = """
 import functools
@@ -49,7 +50,9 @@ def f(name: str, size: int = 3) -> list[str]:
         f"{WRAPPERS}\n@logged",
     ],
 )
-def test_a_wrapper_by_wraps_keeps_the_signature(head: str, tmp_path: Path) -> None:
+def test_a_wrapper_by_wraps_keeps_the_signature(
+    described: Described, head: str, tmp_path: Path
+) -> None:
     files = {"tools/wrappers.py": WRAPPERS, "tools/echo.py": f"{head}{FUNCTION}"}
 
     found = read(files)
