@@ -43,7 +43,12 @@ def is_cut_text(node: ast.AST) -> bool:
 
 def is_question(node: ast.AST) -> bool:
     """Return whether it is ``click.confirm``, whose text may have line breaks of others."""
-    return isinstance(node, ast.Attribute) and ast.unparse(node) == "click.confirm"
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "confirm"
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "click"
+    )
 
 
 def is_name_of_the_type_of_an_error(node: ast.AST) -> bool:

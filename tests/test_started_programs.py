@@ -1,6 +1,7 @@
 """One module starts the programs that run outside of the sandbox; see its docstring for why."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,8 +42,18 @@ PREFIXES = ("exec", "spawn", "posix_spawn", "popen", "startfile", "system")
 """Beginnings of functions of ``os`` that start programs."""
 
 
+WORDS = re.compile(
+    r"\b(?:subprocess|os[\s)\\]*\.\s*(?:{})|from\s+os\b|os\s+as\b|{})".format(
+        "|".join(PREFIXES), "|".join({*NAMES, *(name.partition(".")[0] for name in MODULES)})
+    )
+)
+"""What occurs in each text that may start a program; other texts need no parsing."""
+
+
 def starts(source: str) -> Iterator[str]:
     """Yield what could start a program in Python code, except in annotations."""
+    if not WORDS.search(source):
+        return
     tree = ast.parse(source)
     annotations: set[ast.AST] = set()
     for node in ast.walk(tree):
