@@ -44,6 +44,15 @@ def one_in(number: int, rows: Iterable[Any]) -> list[Any]:
     ]
 
 
+def chosen(rows: Iterable[str], *names: str) -> list[Any]:
+    """Return parameters of which the named ones run in every run; the others with ``make stress``."""
+    rows = list(rows)
+    assert set(names) <= set(rows)
+    return [
+        pytest.param(row, marks=() if row in names else pytest.mark.stress, id=row) for row in rows
+    ]
+
+
 def first_of(rows: Iterable[Sequence[Any]], *classes: Sequence[int]) -> list[Any]:
     """Return parameters of which the first row of each class runs in every run; the others with ``make stress``.
 

@@ -13,6 +13,7 @@ from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from tests.api_client import make_project
 from tests.command import Piped
+from tests.examples import one_in
 from tests.mcp_client import add_toolset
 
 MANIFEST = """\
@@ -101,7 +102,7 @@ def _end(call: CallRecord) -> str:
     return call.error.code if call.error else call.status
 
 
-@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("repeats", one_in(2, [True, False]))
 def test_a_cancelled_call_keeps_its_files_and_leaves_no_process(
     root: Path, *, repeats: bool
 ) -> None:

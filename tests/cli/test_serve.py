@@ -22,6 +22,7 @@ from covalt_git.serving.server import ServedProject
 from covalt_git.serving.server_registry import pages_url
 from tests.api_client import make_project
 from tests.command import Piped
+from tests.examples import one_in
 from tests.mcp_client import add_toolset
 from tests.operations_client import Operations
 from tests.settling import until
@@ -166,7 +167,7 @@ def endless() -> None:
 """
 
 
-@pytest.mark.parametrize("path", ["/api/stream", "/api/call_tool"])
+@pytest.mark.parametrize("path", one_in(2, ["/api/stream", "/api/call_tool"]))
 def test_a_call_that_runs_when_the_server_stops_is_recorded(tmp_path: Path, path: str) -> None:
     root = make_project(tmp_path / "demo")
     add_toolset(root, "demo", MANIFEST, ENDLESS)

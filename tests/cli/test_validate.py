@@ -13,6 +13,7 @@ import pytest
 
 from covalt_git import yaml_text
 from tests import command
+from tests.examples import one_in
 from tests.github_action import ACTION, run_step, search_path
 from tests.operations.test_validation import TYPO
 from tests.toolsets.projects import MANIFEST, REPOSITORY, put_hello
@@ -92,7 +93,7 @@ def test_the_hooks_run_for_the_files_of_a_project(root: Path, path: str) -> None
     assert codes == [1, 0]  # the second one fixes
 
 
-@pytest.mark.parametrize("paths", ["", "covalt.yaml\ntoolsets/hello\n"])
+@pytest.mark.parametrize("paths", one_in(2, ["covalt.yaml\ntoolsets/hello\n", ""]))
 def test_the_github_action_annotates_and_writes_sarif(
     root: Path, path: str, tmp_path_factory: pytest.TempPathFactory, paths: str
 ) -> None:

@@ -29,6 +29,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.hosts import Reach
 from tests.connections.conftest import call_tool, text
 from tests.connections.signing_in import Following, Guarded, guarded, visit
+from tests.examples import covering
 
 pytestmark = pytest.mark.usefixtures("config_folder")
 
@@ -289,8 +290,7 @@ def test_the_secret_of_a_client_never_goes_to_another_authorization_server(
     assert stored(defined) == earlier
 
 
-@pytest.mark.parametrize("again", [False, True])
-@pytest.mark.parametrize("status", [200, 404, 429, 503])
+@pytest.mark.parametrize(("status", "again"), covering([200, 404, 429, 503], [False, True]))
 def test_a_login_ends_if_the_metadata_of_the_authorization_server_cannot_be_read(
     defined: Definition,
     monkeypatch: pytest.MonkeyPatch,

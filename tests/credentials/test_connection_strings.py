@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from covalt_git.credentials.connection_strings import passwords
 from covalt_git.credentials.leaks import credentials
 from covalt_git.formats.credentials.literal_credentials import replace_credentials
+from tests.examples import examples
 from tests.tables import tables
 
 TABLES = tables(__file__)
@@ -73,7 +74,7 @@ def runs(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(middle=st.text(PRINTABLE, max_size=20))
 @example(middle=";=',\"{}&")
 @example(middle='""}};')

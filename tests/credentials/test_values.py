@@ -217,8 +217,14 @@ CUTS: dict[str, tuple[int, Callable[[str], str]]] = {
 }
 
 
-@pytest.mark.parametrize("rest", [1, 40_000])
-@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize(
+    ("cut", "rest"),
+    [
+        pytest.param(cut, rest, marks=pytest.mark.stress if rest > CUTS[cut][0] > 80 else ())
+        for cut in CUTS
+        for rest in (1, 40_000)
+    ],
+)
 def test_what_a_cut_leaves_of_a_value_is_masked(cut: str, rest: int) -> None:
     most, shortened_by = CUTS[cut]
     for left_out, before in product(range(0, 60, 5), ["", "a b ", "\n"]):

@@ -20,6 +20,7 @@ from covalt_git.git_store.objects import FILE, FOLDER, CommitObject, TreeEntry
 from covalt_git.git_store.server_repository import Move, PushRefusedError, ServerRepository
 from covalt_git.git_store.store import GitStore
 from covalt_git.system import programs
+from tests.examples import one_in
 from tests.git_http_backend import http_backend
 from tests.wsgi_server import listening
 
@@ -88,7 +89,7 @@ def _tree(store: GitStore, files: dict[tuple[str, ...], bytes]) -> str:
     return store.write_tree(entries)
 
 
-@pytest.mark.parametrize("object_format", ["sha1", "sha256"])
+@pytest.mark.parametrize("object_format", one_in(2, ["sha256", "sha1"]))
 def test_pushed_histories_are_complete_and_fetched_as_they_were(
     server: Server, tmp_path: Path, object_format: str
 ) -> None:

@@ -16,7 +16,7 @@ from covalt_git.git_store.graph import reachable
 from covalt_git.git_store.objects import FILE, FOLDER, BrokenStoreError, CommitObject, TreeEntry
 from covalt_git.git_store.repacking import MOST_PACKS
 from covalt_git.git_store.store import GitStore
-from tests.examples import EVERY
+from tests.examples import EVERY, examples
 from tests.git_store.histories import contents
 from tests.killing import killed_at
 from tests.workspaces.stores import fsck_store, git, scratch
@@ -74,7 +74,7 @@ def rewrite(store: GitStore, until: float = ALWAYS) -> None:
 
 
 @FORMATS
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 @given(
     blobs=st.lists(st.binary(max_size=300), min_size=1, max_size=100, unique=True),
     large=st.lists(st.integers(1, 3 << 20), max_size=2, unique=True),

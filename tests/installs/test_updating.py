@@ -16,6 +16,7 @@ from covalt_git.toolsets import update_lock
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
+from tests.examples import one_in
 from tests.installs import hostile_bundles as hostile
 from tests.installs.conftest import contents
 from tests.installs.hostile_bundles import File, archive
@@ -195,7 +196,7 @@ def test_a_refused_update_changes_nothing(
 
 
 @pytest.mark.kills
-@pytest.mark.parametrize("exchanges", [True, False])
+@pytest.mark.parametrize("exchanges", one_in(2, [True, False]))
 def test_a_killed_update_leaves_the_old_or_the_new_version(
     root: Path, monkeypatch: pytest.MonkeyPatch, *, exchanges: bool
 ) -> None:

@@ -70,7 +70,7 @@ def judge(name: str, text: str, *, own: str, number: int = 8) -> None:
 
 
 # Both schemas of every module are compared below, in a tenth of the time.
-@pytest.mark.parametrize("name", one_in(3, MODULES))
+@pytest.mark.parametrize("name", one_in(8, MODULES))
 def test_listed_schema_accepts_what_a_call_accepts(name: str) -> None:
     judge(name, module_of(name), own=MODULES[name])
 
@@ -136,7 +136,7 @@ def test_each_tag_is_mapped_to_its_class(name: str) -> None:
     assert list(discriminators(found.input_schema)) == list(discriminators(ran))
 
 
-@pytest.mark.parametrize("annotation", SDK_TYPES)
+@pytest.mark.parametrize("annotation", one_in(4, SDK_TYPES))
 def test_types_of_the_sdk_are_listed_as_a_call_accepts_them(annotation: str) -> None:
     judge(annotation, f"{SDK_MODULE}\ndef f(x: {annotation}): return x", own="", number=5)
 
@@ -255,7 +255,7 @@ def without_effects(function: Any) -> Callable[..., object]:
         pytest.param(
             *tool,
             id=f"{tool[0].relative_to(ROOT)}-{tool[2]}",
-            marks=pytest.mark.stress if number % 3 else (),
+            marks=pytest.mark.stress if number % 8 else (),
         )
         for number, tool in enumerate(toolset_tools())
     ],

@@ -13,6 +13,7 @@ import pytest
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.pool import SandboxPool
 from covalt_git.runtime.python_tool import run
+from tests.examples import one_in
 from tests.runtime.conftest import Workshop
 from tests.runtime.in_sandbox import LEVELS, is_held, needs_proc
 from tests.settling import until
@@ -154,7 +155,7 @@ def test_killed_idle_sandboxes_are_replaced(workshop: Workshop) -> None:
 
 
 @needs_proc
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", one_in(3, LEVELS))
 def test_a_killed_fork_server_is_replaced_and_its_running_call_ends(
     workshop: Workshop, own_pool: SandboxPool, level: SandboxLevel
 ) -> None:

@@ -88,6 +88,7 @@ def test_probe_inside_a_program_succeeds_without_a_sandbox(server: str) -> None:
     assert {one.probe: one.verdict for one in found} == dict.fromkeys(names, "through"), found
 
 
+@pytest.mark.stress
 def test_probe_succeeds_without_a_sandbox_unless_a_limit_refuses_it() -> None:
     passing = {"all": "through", "root": "through", "none": "refused"}
     if not AS_ROOT:

@@ -187,6 +187,7 @@ def test_a_deleted_cache_is_installed_again_with_the_same_hashes_or_not_at_all(
     assert left_over() == []
 
 
+@pytest.mark.stress
 @npm_is_here
 @pytest.mark.parametrize("runner", ["npx", with_stress("uvx")])
 def test_packages_that_are_still_the_newest_are_not_installed_again(
@@ -261,6 +262,7 @@ def test_two_installations_at_once_make_one(registry: Registry, installer: Insta
     assert left_over() == []
 
 
+@pytest.mark.stress
 @npm_is_here
 def test_a_full_disk_leaves_nothing_half_installed(
     registry: Registry, installer: Installer, tmp_path: Path
@@ -280,6 +282,7 @@ def test_a_full_disk_leaves_nothing_half_installed(
         subprocess.run(["umount", str(small)], check=True)
 
 
+@pytest.mark.stress
 @pytest.mark.parametrize("command", ["uvx", with_stress("npx")])
 def test_a_registry_that_does_not_answer_and_a_package_that_it_lacks_are_named(
     registry: Registry, installer: Installer, command: str
@@ -300,6 +303,7 @@ def test_a_registry_that_does_not_answer_and_a_package_that_it_lacks_are_named(
         resolved(installer, command, "said")
 
 
+@pytest.mark.stress
 def test_a_package_for_another_python_is_named_as_such(
     registry: Registry, installer: Installer
 ) -> None:

@@ -17,6 +17,7 @@ from covalt_git.models.tool_properties import Limits
 from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.observation import Observer
 from covalt_git.runtime.pool import ProgramSpec
+from tests.examples import covering
 
 LEVELS: list[SandboxLevel] = ["full", "landlock"]
 
@@ -266,8 +267,7 @@ WASTE = {
 NODE_WASTE = "const kept = []; for (let n = 0; n < 20; n++) kept.push(Buffer.alloc(8 << 20, 1)); setTimeout(() => {}, 60000)"
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("limit", WASTE)
+@pytest.mark.parametrize(("level", "limit"), covering(LEVELS, [*WASTE]))
 def test_a_program_beyond_a_limit_is_ended_with_the_name_of_the_limit(
     folders: dict[str, Path], level: SandboxLevel, limit: str
 ) -> None:

@@ -9,6 +9,7 @@ from mcp import Client
 from covalt_git.calls.engine import CallRequest
 from tests.api_client import Api
 from tests.calls.conftest import World, make_world
+from tests.examples import covering
 from tests.mcp_client import talk
 from tests.runtime.in_sandbox import needs_full
 from tests.server.visitor import Visitor
@@ -96,8 +97,9 @@ def by_script(world: World, tool: str) -> str:
     return world.cli("script", "run", str(file), "--chat", "c1", "--json").stdout
 
 
-@pytest.mark.parametrize("face", [by_command, by_page, by_mcp, by_script])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "face"), covering([*KINDS], [by_page, by_mcp, by_command, by_script])
+)
 def test_a_tool_of_each_kind_needs_the_sign_in_and_then_has_it(
     worlds: tuple[World, World], kind: str, face: Any
 ) -> None:

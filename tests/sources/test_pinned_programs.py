@@ -128,6 +128,7 @@ def test_packages_run_only_once_they_are_accepted_and_until_others_are_accepted(
     assert not refreshed(world)["failed"]
 
 
+@pytest.mark.stress
 def test_accepting_at_once_lists_the_tools_after_the_program(
     world: World, registry: Registry
 ) -> None:
@@ -141,6 +142,7 @@ def test_accepting_at_once_lists_the_tools_after_the_program(
     assert said(world) == "one"
 
 
+@pytest.mark.stress
 def test_the_workspace_as_the_first_argument_of_a_package_is_no_script(
     world: World, registry: Registry
 ) -> None:

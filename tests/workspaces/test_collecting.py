@@ -15,7 +15,7 @@ from covalt_git.workspaces import branches, collecting
 from covalt_git.workspaces.chat import HEADS, ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
-from tests.examples import EVERY
+from tests.examples import EVERY, examples
 from tests.killing import killed_at
 from tests.workspaces.stores import (
     add_message,
@@ -195,7 +195,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(STEPS)
 def test_no_history_loses_anything_that_a_branch_has(steps: list[str]) -> None:
     with scratch() as folder, open_chats(folder).new("c1") as chat:

@@ -322,6 +322,7 @@ def test_a_server_over_http_gets_the_password_of_a_secret(
             pass
 
 
+@pytest.mark.stress
 def test_a_server_that_does_not_answer_leaves_the_work_for_the_next_push(tmp_path: Path) -> None:
     _, create = on_files(tmp_path / "server")
     with listening(http_backend(tmp_path / "server")) as port:
