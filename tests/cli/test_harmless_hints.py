@@ -1,9 +1,8 @@
 """Hints for misspelt names propose nothing that deletes or overwrites something."""
 
-import subprocess
-import sys
-
 import pytest
+
+from covalt_git.cli import main
 
 
 @pytest.mark.parametrize(
@@ -18,12 +17,14 @@ import pytest
         ("chat lgo c1", "did you mean 'log'?"),
     ],
 )
-def test_no_destructive_command_is_proposed(line: str, hint: str) -> None:
-    program = "from covalt_git.cli import main; main()"
-    ended = subprocess.run(
-        [sys.executable, "-c", program, *line.split()], capture_output=True, text=True, check=False
-    )
+def test_no_destructive_command_is_proposed(
+    line: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(line.split())
 
-    error = ended.stderr.partition("Error: ")[2].casefold()
-    assert ("did you mean" in error or "hint:" in error) == bool(hint), ended.stderr
+    printed = capsys.readouterr().err
+    error = printed.partition("Error: ")[2].casefold()
+    assert error, printed
+    assert ("did you mean" in error or "hint:" in error) == bool(hint), printed
     assert hint in error

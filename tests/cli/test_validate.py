@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from covalt_git import yaml_text
+from covalt_git.cli import main
 from tests import command
 from tests.examples import one_in
 from tests.github_action import ACTION, run_step, search_path
@@ -42,13 +43,22 @@ def at_a_terminal(root: Path, *args: str, **environment: str) -> str:
 
 @pytest.mark.parametrize("form", COUNTS)
 @pytest.mark.parametrize("count", [0, 1])
-def test_every_format_has_all_problems_and_the_exit_code(root: Path, form: str, count: int) -> None:
+def test_every_format_has_all_problems_and_the_exit_code(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    form: str,
+    count: int,
+) -> None:
     if count == 0:
         (root / "toolsets/hello/toolset.yaml").write_text(MANIFEST, encoding="utf-8")
-    done = command.run("validate", "--format", form, cwd=root)
+    monkeypatch.chdir(root)
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", "--format", form])
+    printed = capsys.readouterr().out
 
-    assert (done.returncode, COUNTS[form](done.stdout)) == (count, count)
-    assert str(root) not in done.stdout
+    assert (ended.value.code, COUNTS[form](printed)) == (count, count)
+    assert str(root) not in printed
 
 
 def test_a_terminal_shows_the_line_with_the_place_marked(root: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from covalt_git.models.auth_entries import providers
+from covalt_git.toolsets.project_files import read_project
 from tests.calls.conftest import World
 
 WRONG = {
@@ -22,6 +23,11 @@ WRONG = {
 }
 
 
+def problems_of(world: World) -> str:
+    """Return what ``covalt-git validate`` prints about the toolset."""
+    return "".join(f"{problem}\n" for problem in read_project(world.root).problems)
+
+
 @pytest.mark.parametrize(("entry", "message"), WRONG.items())
 def test_a_wrong_entry_is_a_problem_at_its_place(world: World, entry: str, message: str) -> None:
     world.write(
@@ -29,7 +35,7 @@ def test_a_wrong_entry_is_a_problem_at_its_place(world: World, entry: str, messa
         f'id: it\nname: It\nversion: "1"\nsecrets: [KEY]\nauth:\n  - {{id: it, {entry}}}\n',
     )
 
-    printed = world.cli("validate", "toolsets/it").stdout
+    printed = problems_of(world)
 
     assert "toolsets/it/toolset.yaml:6:" in printed
     assert message in printed
@@ -50,7 +56,7 @@ def test_a_sign_in_is_sent_to_a_server_in_headers_only(world: World, server: str
         f"mcp_servers:\n  - {{id: far, {server}}}\n",
     )
 
-    assert "a sign-in is not sent in" in world.cli("validate", "toolsets/it").stdout
+    assert "a sign-in is not sent in" in problems_of(world)
 
 
 def test_a_source_of_the_type_plugin_names_the_template(world: World) -> None:
@@ -58,7 +64,7 @@ def test_a_source_of_the_type_plugin_names_the_template(world: World) -> None:
         "it/toolset.yaml", 'id: it\nname: It\nversion: "1"\nsources: [{id: it, type: plugin}]\n'
     )
 
-    printed = world.cli("validate", "toolsets/it").stdout
+    printed = problems_of(world)
 
     assert "a plugin is no source" in printed
     assert "covalt-git toolset new my-service --template plugin" in printed
@@ -72,7 +78,7 @@ def test_a_reference_to_an_entry_that_does_not_exist_proposes_the_nearest(world:
         '  - {id: get, http: {url: "https://api.github.com/", headers: {A: "${auth:froge}"}}}\n',
     )
 
-    printed = world.cli("validate", "toolsets/it").stdout
+    printed = problems_of(world)
 
     assert "auth has no entry 'froge'" in printed
     assert "did you mean ${auth:forge}?" in printed

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _START_S = 30.0
 """Time limit until the URL of a sign-in is known: its provider's metadata may have to be fetched."""
 
+EXCHANGE_S = 5.0
+"""Seconds within which the code of a pasted address is exchanged; a wrong address leaves the sign-in waiting."""
+
 
 @dataclass
 class _Running:
@@ -150,9 +153,8 @@ def paste_address(context: Context, request: PasteAddress) -> SignInState:
             http_status=409,
         )
     running.addresses.put(request.address)
-    # The code is exchanged in a moment; a wrong address leaves it waiting.
     try:
-        running.end.result(5.0)
+        running.end.result(EXCHANGE_S)
     except TimeoutError:
         raise CovaltError(
             "this is not the address that the sign-in ends at",
