@@ -124,6 +124,7 @@ def test_a_call_that_waits_for_its_chat_never_begins(root: Path) -> None:
     assert ended(root) == []
 
 
+@pytest.mark.stress
 def test_a_batch_stops_and_counts_what_did_not_run(root: Path) -> None:
     file = root / "calls.jsonl"
     file.write_text(f"{QUICK}\n{STUBBORN}\n{QUICK}\n", encoding="utf-8")

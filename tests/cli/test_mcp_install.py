@@ -16,6 +16,7 @@ from covalt_git.formats.documents import parse
 from covalt_git.formats.mcp_clients.host_files import config_path
 from covalt_git.formats.mcp_clients.hosts import HOSTS
 from covalt_git.serving.server_registry import register
+from tests.examples import one_in
 from tests.mcp_client import make_project
 from tests.trusting import use_config
 
@@ -76,7 +77,7 @@ def test_a_host_may_use_the_url_of_the_server_that_runs(
     assert "cvg_" in cli("token", *shlex.split(hint))[1]
 
 
-@pytest.mark.parametrize("host", BY_NAME)
+@pytest.mark.parametrize("host", one_in(2, BY_NAME))
 def test_a_server_is_added_to_each_host_and_imported_from_it(
     root: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:

@@ -128,7 +128,7 @@ def test_a_server_starts_with_a_broken_configuration_and_recovers_without_a_rest
         assert (ended.returncode, "covalt.yaml has errors" in ended.stderr) == (1, True)
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", one_in(2, [signal.SIGTERM, signal.SIGINT]))
 def test_a_server_stops_quietly(tmp_path: Path, how: signal.Signals) -> None:
     root = make_project(tmp_path / "demo")
     server = serve(root, "--verbose", "--host", "0.0.0.0")

@@ -128,7 +128,12 @@ def test_a_user_fills_in_a_form(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "action"), [("y", "accept"), ("n", "decline"), ("\x04", "cancel")]
+    ("typed", "action"),
+    [
+        ("y", "accept"),
+        ("n", "decline"),
+        pytest.param("\x04", "cancel", marks=pytest.mark.stress),
+    ],
 )
 def test_a_user_agrees_to_a_url_or_not(root: Path, typed: str, action: str) -> None:
     user = call(root, "page")

@@ -21,7 +21,17 @@ def make_project(case: Path, sample: Path, root: Path) -> Path:
     return Path(shutil.copytree(case / "project", root, dirs_exist_ok=True))
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+LONG = {"bundle-signing", "chat-replay", "sources", "tool-describe", "tool-test"}
+"""Cases whose operations tests of their folders show with their texts."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.stress if case.name in LONG else (), id=case.name)
+        for case in CASES
+    ],
+)
 def test_a_transcript(
     sample_project: Path,
     tmp_path: Path,

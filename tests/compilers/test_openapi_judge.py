@@ -39,6 +39,13 @@ SHARED = sorted(
     # openapi-core reads neither labels and matrices nor styles of forms: test_openapi_shared.py has their bytes.
     if not file.name.startswith("parameters-style")
 )
+LARGE_SHARED = {
+    "netlify-2.0",
+    "slack-web-2.0",
+    "spotify-3.0",
+    "twilio-verify-v2-3.0",
+    "xero-files-3.0",
+}
 QUERIES = {"all"}
 """Arguments whose keys are the whole query."""
 
@@ -151,8 +158,15 @@ LARGE = 40
 )
 @pytest.mark.parametrize(
     "file",
-    [*OWN, *SHARED],
-    ids=lambda file: file.name if file in SHARED else file.parent.name,
+    [
+        *(pytest.param(file, id=file.parent.name) for file in OWN),
+        *(
+            pytest.param(
+                file, id=file.name, marks=pytest.mark.stress if file.stem in LARGE_SHARED else ()
+            )
+            for file in SHARED
+        ),
+    ],
 )
 def test_each_request_is_valid_and_decoded_as_the_arguments_that_were_sent(
     file: Path, judge: Judge, every: int

@@ -213,6 +213,7 @@ def test_a_server_in_an_endless_loop_is_ended_after_the_time_limit_of_the_call(
     connections: Connections, first_era: Definition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "HUNG_S", 0.5)
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 0.1)
     defined = program(first_era, LOOPING)
     assert text(call_tool(connections, defined, "say")) == "said"
 
@@ -293,6 +294,7 @@ def test_output_that_is_no_message_is_reported_without_secrets(
     assert error.message.endswith("\n".join(messages))
 
 
+@pytest.mark.stress
 def test_a_server_that_ignores_unknown_methods_is_named_while_its_start_takes_longer(
     connections: Connections, first_era: Definition, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,12 @@ def _modules(root: Path) -> list[Path]:
 
 
 @cache
+def parsed(text: str) -> ast.Module:
+    """Return the tree of a module, which several faults change."""
+    return ast.parse(text)
+
+
+@cache
 def _functions(text: str) -> dict[str, list[tuple[int, int]]]:
     """Return the first and last line of each function, method and class of a module, by its name."""
     found: dict[str, list[tuple[int, int]]] = {}
@@ -104,7 +110,7 @@ def _functions(text: str) -> dict[str, list[tuple[int, int]]]:
                 found.setdefault(name, []).append((part.lineno, part.end_lineno or part.lineno))
             walk(part, name)
 
-    walk(ast.parse(text), "")
+    walk(parsed(text), "")
     return found
 
 
@@ -118,6 +124,6 @@ def _statements(text: str) -> list[tuple[int, int]]:
     """Return the first and last line of each statement of a module."""
     return [
         (node.lineno, node.end_lineno or node.lineno)
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(parsed(text))
         if isinstance(node, ast.stmt)
     ]

@@ -3,27 +3,21 @@
 import ast
 import json
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.faults.__main__ import FOUND, RECORDED
-from tests.faults.planting import REPOSITORY, Fault, LostFaultError, read_faults
+from tests.faults.planting import REPOSITORY, Fault, LostFaultError, parsed, read_faults
 
 FAULTS = read_faults()
-
-
-@cache
-def statements_of(text: str) -> list[ast.stmt]:
-    return ast.parse(text).body
 
 
 def is_other_code(before: str, after: str, line: int) -> bool:
     """Return whether the top-level statements at a line differ; all others have the same text."""
     place, statement = next(
         (place, statement)
-        for place, statement in enumerate(statements_of(before))
+        for place, statement in enumerate(parsed(before).body)
         if line <= (statement.end_lineno or statement.lineno)
     )
     return ast.dump(statement) != ast.dump(ast.parse(after).body[place])

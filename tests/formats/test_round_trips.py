@@ -195,7 +195,7 @@ def test_documents_that_are_only_read_make_valid_toolsets(source: Format) -> Non
 REAL_DOCUMENTS = [
     ("cognipeer", "cognipeer/ExampleTool.json", 1),
     pytest.param("mcp-tools", "mcp/tools-list/*.json", 4, marks=pytest.mark.stress),
-    ("mcp-tools", "mcp/conformance/fixture.tools.json", 1),
+    pytest.param("mcp-tools", "mcp/conformance/fixture.tools.json", 1, marks=pytest.mark.stress),
     ("claude-plugin", "manifests/claude-plugins/*.mcp.json", 4),
     ("mcpb", "manifests/mcpb/*.manifest.json", 2),
     ("claude-code", "manifests/claude-plugins/*fakechat.mcp.json", 1),

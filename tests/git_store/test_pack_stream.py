@@ -7,6 +7,7 @@ import pytest
 
 from covalt_git.git_store.object_reader import ObjectReader
 from covalt_git.git_store.objects import BrokenStoreError
+from tests.examples import covering
 from tests.git_store.histories import FORMATS, HOW_PACKED, init, make_history, objects_of, packed
 from tests.workspaces.stores import git
 
@@ -40,12 +41,10 @@ def unpacked(pack: bytes, history: Path, path: Path) -> set[str]:
     return objects_of(path)
 
 
-@pytest.mark.parametrize("options", HOW_PACKED.values(), ids=HOW_PACKED.keys())
-@pytest.mark.parametrize("part", [1, 40])
-def test_sent_packs_are_unpacked_by_git(
-    history: Path, tmp_path: Path, options: tuple[str, ...], part: int
-) -> None:
-    store = copy_of(history, tmp_path / "store.git", packed(history, "main\n", *options))
+@pytest.mark.parametrize(("part", "how"), covering([1, 40], [*HOW_PACKED]))
+def test_sent_packs_are_unpacked_by_git(history: Path, tmp_path: Path, part: int, how: str) -> None:
+    pack = packed(history, "main\n", *HOW_PACKED[how])
+    store = copy_of(history, tmp_path / "store.git", pack)
     loose = git(store, "hash-object", "-w", "--stdin", given=b"loose, not in the pack").strip()
     wanted = [loose, *sorted(objects_of(history))[::part]]
 

@@ -7,6 +7,7 @@ import pytest
 
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.models.outcomes import Log, Outcome, Progress
+from tests.examples import one_in
 from tests.runtime.conftest import STUBBORN, Workshop, error_of
 from tests.runtime.in_sandbox import LEVELS, is_held, needs_proc, programs
 from tests.settling import until
@@ -69,7 +70,7 @@ def test_cancelled_tool_that_looks_may_tidy_up(workshop: Workshop, level: Sandbo
     assert (workshop.workspace / "tidy.txt").read_text() == "tidied up"
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", one_in(2, LEVELS))
 @needs_proc
 def test_cancelled_tool_that_does_not_look_is_ended_with_all_it_started(
     workshop: Workshop, mark: str, level: SandboxLevel

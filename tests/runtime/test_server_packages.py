@@ -240,6 +240,7 @@ def test_files_that_changed_in_the_cache_are_installed_again(
     assert len(registry.requests) == seen
 
 
+@pytest.mark.stress
 @npm_is_here
 def test_two_installations_at_once_make_one(registry: Registry, installer: Installer) -> None:
     registry.node_server("1.0.0")

@@ -203,7 +203,7 @@ def test_a_server_reaches_granted_hosts_by_the_proxy_only(folders: dict[str, Pat
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         port = server.server_address[1]
         fetch = "import sys, urllib.request as r; print(r.urlopen(sys.argv[1]).read().decode())"
         argv = [sys.executable, "-c", fetch, f"http://127.0.0.1:{port}/"]

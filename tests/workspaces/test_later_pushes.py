@@ -118,6 +118,7 @@ def test_a_result_is_pushed_when_the_server_is_back_before_the_lease_expires(
     assert RUNNING not in server.refs()
 
 
+@pytest.mark.stress
 def test_a_result_is_pushed_when_the_server_is_back_after_the_lease_expired(
     nodes: tuple[Chats, Chats], server: Server
 ) -> None:
@@ -164,6 +165,7 @@ def test_what_a_process_left_is_pushed_by_the_next_one(
     assert server.refs()["refs/heads/main"] == head
 
 
+@pytest.mark.stress
 def test_work_before_an_error_is_pushed_when_the_server_is_back(
     nodes: tuple[Chats, Chats], server: Server
 ) -> None:
@@ -197,6 +199,7 @@ def test_nothing_is_pushed_to_a_server_that_the_user_does_not_trust_any_more(
     assert server.refs().get("refs/heads/main") != head
 
 
+@pytest.mark.stress
 def test_a_server_that_lacks_the_objects_of_its_refs_is_not_asked_without_an_end(
     nodes: tuple[Chats, Chats], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pytest
+
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
@@ -87,6 +89,7 @@ def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(
     assert fsck(chat) == ""
 
 
+@pytest.mark.stress
 def test_reading_works_during_a_write(chats: Chats, chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     with busy(chats, 5, 40) as process:

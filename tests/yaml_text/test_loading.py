@@ -221,7 +221,9 @@ def bomb(levels: int, width: int) -> str:
     ("text", "line"),
     [
         pytest.param("- 1\n" * 300_000, 300_000, id="one-value-too-many"),
-        pytest.param("x: [" + "1," * 300_000 + "]\n", 1, id="one-long-list"),
+        pytest.param(
+            "x: [" + "1," * 300_000 + "]\n", 1, id="one-long-list", marks=pytest.mark.stress
+        ),
         pytest.param(bomb(9, 9), 7, id="billion-laughs"),
         pytest.param(f"- &a [{'x, ' * 999}x]\n" + "- *a\n" * 1000, 300, id="quadratic"),
         pytest.param("#" * ((16 << 20) + 1), 0, id="too-many-bytes"),
