@@ -21,7 +21,10 @@ def make_project(case: Path, sample: Path, root: Path) -> Path:
     return Path(shutil.copytree(case / "project", root, dirs_exist_ok=True))
 
 
-LONG = {"bundle-signing", "chat-replay", "sources", "tool-describe", "tool-test"}
+LONG = {
+    *("bundle-signing", "chat-branches", "chat-fork-export", "chat-merge", "chat-messages"),
+    *("chat-replay", "grant-servers", "sources", "tool-describe", "tool-test", "toolset-update"),
+}
 """Cases whose operations tests of their folders show with their texts."""
 
 

@@ -27,7 +27,7 @@ def test_tool_that_runs_too_long_is_ended(workshop: Workshop, name: str) -> None
     assert error_of(outcome).code == "limit_time"
 
 
-# The processor time of other processes is that of `processor-of-those-that-nobody-waits-for`.
+# Another row limits the time of the processes that a tool starts.
 @pytest.mark.parametrize(
     "name", chosen(OF_THE_SYSTEM, *(OF_THE_SYSTEM.keys() - {"processor-of-many-processes"}))
 )

@@ -20,6 +20,7 @@ from covalt_git.runtime.environments import CannotInstallError
 from covalt_git.runtime.sandbox_levels import SandboxNeededError
 from covalt_git.runtime.server_packages import cache, npm
 from covalt_git.runtime.server_packages.steps import Installer
+from covalt_git.system import file_lock
 from covalt_git.system.remove_tree import remove_tree
 from tests.package_registry import Registry, used_registry
 
@@ -76,6 +77,24 @@ def with_words(registry: Registry, says: str = "one") -> None:
 def printed(program: LockedPackages, installer: Installer) -> str:
     argv = cache.installed(program, installer).argv
     return subprocess.run(argv, capture_output=True, text=True, check=True, input="").stdout
+
+
+def unregistered(name: str) -> LockedPackages:
+    """Return the lock of a package that no registry has."""
+    return LockedPackages(
+        kind="pypi",
+        requirements=(name,),
+        program=f"bin/{name}",
+        packages={},
+        digest="sha256:" + "0" * 64,
+    ).pinned()
+
+
+def put_installation(program: LockedPackages) -> None:
+    """Put the file of a program where its packages are installed."""
+    file = cache._target(program) / "bin" / "said"
+    file.parent.mkdir(parents=True)
+    file.write_text("said")
 
 
 def left_over() -> list[str]:
@@ -405,6 +424,39 @@ def test_an_installation_reaches_nothing_but_its_registry(
     assert output.text.splitlines() == ["False", "200", "HTTP Error 403: egress_refused"]
 
 
+def test_the_program_of_an_installation_is_a_file_of_its_packages(
+    installer: Installer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = unregistered("said")
+    put_installation(program)
+    (cache.cache_folder().parent / "other").write_text("of another program")
+
+    assert cache.installed(program, installer).folder == cache._target(program)
+    for escaped in ("../../../../../../../../bin/sh", "../../other", "missing"):
+        other = program.model_copy(update={"program": escaped}).pinned()
+        put_installation(other)
+        with pytest.raises(CannotInstallError, match="have no file"):
+            cache.installed(other, installer)
+
+
+def test_an_installation_is_removed_if_no_lock_has_it_and_nothing_runs_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    locked, used, unused = (unregistered(name) for name in ("locked", "used", "unused"))
+    for program in (locked, used, unused):
+        put_installation(program)
+
+    assert cache.remove_unused([locked], unused_s=60).installations == 0  # they are new
+    with file_lock.held(cache._target(used).with_suffix(cache._USED), create=True, shared=True):
+        removed = cache.remove_unused([locked], unused_s=-60)
+
+    assert (removed.installations, removed.size > 0) == (1, True)
+    assert [cache._target(one).is_dir() for one in (locked, used, unused)] == [True, True, False]
+
+
+@pytest.mark.stress
 def test_the_program_of_a_lock_is_a_file_of_its_packages(
     registry: Registry, installer: Installer
 ) -> None:

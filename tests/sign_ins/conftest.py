@@ -1,10 +1,13 @@
 """A project whose toolset has a sign-in, with all its grants, and a provider on this machine."""
 
+import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests import command
 from tests.calls.conftest import World, make_world, world
 from tests.sign_ins.accounts import CODE, Accounts, accounts
 from tests.trusting import use_config
@@ -18,12 +21,21 @@ def provider() -> Iterator[Accounts]:
         yield running
 
 
+@dataclass(frozen=True)
+class Shop(World):
+    """A project whose commands run in this process."""
+
+    def cli(self, *args: str, role: str | None = None) -> subprocess.CompletedProcess[str]:
+        roles = [] if role is None else ["--role", role]
+        return command.run_here(*roles, *args, cwd=self.root)
+
+
 @pytest.fixture
 def shop(tmp_path: Path, provider: Accounts, monkeypatch: pytest.MonkeyPatch) -> World:
     """A project of a user who has granted everything and has not signed in."""
     use_config(monkeypatch, tmp_path / "config")
     provider.set()
-    world = make_world(tmp_path / "project")
+    world = Shop(make_world(tmp_path / "project").root)
     world.write("shop/toolset.yaml", provider.manifest())
     world.write("shop/tools/items.py", CODE)
     grant(world)

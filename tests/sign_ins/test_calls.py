@@ -12,6 +12,7 @@ from mcp import Client
 from covalt_git import open_project
 from covalt_git.connections.token_store import stored_logins
 from covalt_git.models.calls import SandboxLevel
+from tests import command
 from tests.api_client import Api
 from tests.calls.conftest import World
 from tests.examples import one_in
@@ -26,7 +27,7 @@ SCRIPT = "try:\n    r = tools.shop.list()\nexcept Exception as e:\n    r = str(e
 
 
 def by_command(world: World) -> str:
-    answer = world.cli("call", "c1", "shop:list")
+    answer = command.run("-C", str(world.root), "call", "c1", "shop:list")
     return answer.stdout + answer.stderr
 
 
@@ -44,7 +45,8 @@ def by_mcp(world: World) -> str:
 def by_script(world: World) -> str:
     file = world.root / "list.py"
     file.write_text(SCRIPT)
-    return world.cli("script", "run", str(file), "--chat", "c1", "--json").stdout
+    script = ("script", "run", str(file), "--chat", "c1", "--json")
+    return command.run("-C", str(world.root), *script).stdout
 
 
 def by_python(world: World) -> str:

@@ -1,20 +1,22 @@
 """Each kind of tool that uses a sign-in, on each face: it needs the sign-in with its command, and then has it."""
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pytest
 from mcp import Client
 
 from covalt_git.calls.engine import CallRequest
+from tests import command
 from tests.api_client import Api
 from tests.calls.conftest import World, make_world
-from tests.examples import covering
+from tests.examples import first_of
 from tests.mcp_client import talk
 from tests.runtime.in_sandbox import needs_full
 from tests.server.visitor import Visitor
 from tests.sign_ins.accounts import CODE, Accounts, sign_in, stored
-from tests.sign_ins.conftest import grant
+from tests.sign_ins.conftest import Shop, grant
 from tests.trusting import use_config
 
 KINDS = {
@@ -41,7 +43,7 @@ def worlds(
 
 
 def make(root: Any, provider: Accounts) -> World:
-    world = make_world(root)
+    world = Shop(make_world(root).root)
     server = f'{{id: remote, url: "{provider.api}/mcp", headers: {{Authorization: "Bearer ${{auth:shop}}"}}, requires_confirmation: false}}'
     source = "{id: things, type: openapi, spec: specs/items.yaml, auth: {use: shop}}"
     text = provider.manifest().replace(
@@ -73,7 +75,7 @@ def make(root: Any, provider: Accounts) -> World:
 
 
 def by_command(world: World, tool: str) -> str:
-    answer = world.cli("call", "c1", tool)
+    answer = command.run("-C", str(world.root), "call", "c1", tool)
     return answer.stdout + answer.stderr
 
 
@@ -94,11 +96,12 @@ def by_script(world: World, tool: str) -> str:
     file = world.root / "call.py"
     path = tool.replace(":", ".")
     file.write_text(f"try:\n    r = tools.{path}()\nexcept Exception as e:\n    r = str(e)\nr")
-    return world.cli("script", "run", str(file), "--chat", "c1", "--json").stdout
+    script = ("script", "run", str(file), "--chat", "c1", "--json")
+    return command.run("-C", str(world.root), *script).stdout
 
 
 @pytest.mark.parametrize(
-    ("kind", "face"), covering([*KINDS], [by_page, by_mcp, by_command, by_script])
+    ("kind", "face"), first_of(product(KINDS, [by_page, by_mcp, by_command, by_script]), (0,))
 )
 def test_a_tool_of_each_kind_needs_the_sign_in_and_then_has_it(
     worlds: tuple[World, World], kind: str, face: Any

@@ -167,6 +167,7 @@ def test_packages_without_an_accepted_lock_are_not_started(world: World) -> None
         assert caught.value.hint == "covalt-git source refresh gear/said"
 
 
+@pytest.mark.stress
 def test_a_lock_of_other_packages_than_declared_is_not_used(
     world: World, registry: Registry
 ) -> None:
@@ -180,6 +181,34 @@ def test_a_lock_of_other_packages_than_declared_is_not_used(
 
     with pytest.raises(NotPinnedError):
         pinned_program(toolset, toolset.manifest.mcp_servers[0])
+
+
+def test_a_lock_that_is_not_the_accepted_one_starts_no_packages(
+    world: World, registry: Registry
+) -> None:
+    registry.node_server("1.0.0")
+    declare(world, "npx", "[-y, said]")
+    add_grants(world.root, "gear", lambda _: [WantedGrant("server", "said")], by="me")
+    refreshed(world, accept=True, reason="a test")
+    lock = world.root / "toolsets/locks/said.yaml"
+    accepted = lock.read_text(encoding="utf-8")
+    edited = accepted.replace("node_modules/said/cli.js", "node_modules/words/index.js")
+
+    def start() -> None:
+        toolset = read_toolset(world.root, "gear")
+        assert toolset.manifest is not None
+        pinned_program(toolset, toolset.manifest.mcp_servers[0])
+
+    start()
+    assert edited != accepted
+    lock.write_text(edited, encoding="utf-8")
+    with pytest.raises(NotPinnedError):
+        start()
+    lock.write_text(accepted, encoding="utf-8")
+    start()
+    declare(world, "npx", "[-y, other]")
+    with pytest.raises(NotPinnedError):
+        start()
 
 
 def test_a_program_of_the_system_is_pinned_by_its_path_and_digest(
@@ -229,6 +258,7 @@ def test_after_its_program_is_accepted_a_server_still_has_to_be_asked_for_its_to
     assert refreshed(world)["refreshed"]["source"]["asked"]
 
 
+@pytest.mark.stress
 def test_an_edited_lock_does_not_start_other_packages(world: World, registry: Registry) -> None:
     registry.node_server("1.0.0")
     declare(world, "npx", "[-y, said]")
@@ -248,6 +278,7 @@ def test_an_edited_lock_does_not_start_other_packages(world: World, registry: Re
         pinned_program(toolset, toolset.manifest.mcp_servers[0])
 
 
+@pytest.mark.stress
 def test_installations_that_no_lock_has_are_removed_unless_they_run(
     world: World, registry: Registry
 ) -> None:
