@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from covalt_git import __version__
+from tests import command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,17 +56,17 @@ def modules_of(*args: str) -> tuple[str, set[str]]:
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("start") / "project"
-    modules_of("init", str(root))
-    modules_of("-C", str(root), "chat", "new")
-    modules_of("-C", str(root), "tool", "list")  # reads the toolsets into the index
+    command.run("init", str(root))
+    command.run("-C", str(root), "chat", "new")
+    command.run("-C", str(root), "tool", "list")  # reads the toolsets into the index
     return root
 
 
-@pytest.mark.parametrize("command", UNUSED)
-def test_a_command_loads_only_what_it_uses(project: Path, command: str) -> None:
-    _, modules = modules_of("-C", str(project), *command.split())
+@pytest.mark.parametrize("line", UNUSED)
+def test_a_command_loads_only_what_it_uses(project: Path, line: str) -> None:
+    _, modules = modules_of("-C", str(project), *line.split())
 
-    assert modules.intersection({*UNUSED[command], "importlib.metadata"}) == set()
+    assert modules.intersection({*UNUSED[line], "importlib.metadata"}) == set()
 
 
 def test_pydantic_may_still_import_anything_else_from_its_loader_of_plugins() -> None:

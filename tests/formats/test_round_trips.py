@@ -178,7 +178,16 @@ def test_each_document_comes_back_and_nothing_is_run_or_connected(
 READ_ONLY = [one for one in FORMATS if one.read and not one.write]
 
 
-@pytest.mark.parametrize("source", READ_ONLY, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "source",
+    [
+        # The registry's documents are many.
+        pytest.param(
+            one, id=one.name, marks=pytest.mark.stress if one.name == "mcp-server-json" else ()
+        )
+        for one in READ_ONLY
+    ],
+)
 def test_documents_that_are_only_read_make_valid_toolsets(source: Format) -> None:
     for path in laws.documents_of(source.name):
         laws.check_all_targets(path.read_bytes(), source, path.name)
