@@ -59,7 +59,6 @@ def test_what_one_node_writes_another_reads_and_continues(nodes: tuple[Chats, Ch
     assert server_git(a, "c1", "fsck", "--strict", "--no-dangling") == ""
 
 
-@pytest.mark.stress
 def test_a_reader_follows_although_a_ref_is_removed_before_it_is_fetched(
     nodes: tuple[Chats, Chats], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,7 +84,6 @@ def test_a_reader_follows_although_a_ref_is_removed_before_it_is_fetched(
         assert list(chat.files(chat.head())) == ["x.txt"]
 
 
-@pytest.mark.stress
 def test_an_approval_is_found_without_a_request_for_each_chat(
     nodes: tuple[Chats, Chats], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,7 +213,6 @@ def test_a_node_without_a_workspace_takes_no_file_away_when_it_records_the_call_
         assert (chat.workspace / "x.txt").read_bytes() == b"1"
 
 
-@pytest.mark.stress
 def test_the_active_branch_follows(nodes: tuple[Chats, Chats]) -> None:
     a, b = nodes
     with a.new("c1") as chat:
@@ -435,7 +432,6 @@ def test_a_migration_that_was_interrupted_is_completed(nodes: tuple[Chats, Chats
         migration.to_server(a, "old")
 
 
-@pytest.mark.stress
 def test_a_check_names_what_a_server_lacks(tmp_path: Path) -> None:
     url, create = on_files(tmp_path / "server")
     a = node(tmp_path, "a", url, create)

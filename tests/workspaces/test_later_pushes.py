@@ -199,7 +199,6 @@ def test_nothing_is_pushed_to_a_server_that_the_user_does_not_trust_any_more(
     assert server.refs().get("refs/heads/main") != head
 
 
-@pytest.mark.stress
 def test_a_server_that_lacks_the_objects_of_its_refs_is_not_asked_without_an_end(
     nodes: tuple[Chats, Chats], monkeypatch: pytest.MonkeyPatch
 ) -> None:
