@@ -137,6 +137,7 @@ def test_a_batch_stops_and_counts_what_did_not_run(root: Path) -> None:
     assert [one[1] for one in ended(root)] == ["success", "cancelled"]
 
 
+@pytest.mark.stress
 def test_a_call_whose_follower_has_gone_is_cancelled(root: Path) -> None:
     command = started(root, "demo:patient", until="0/600")
     command.stderr.close()

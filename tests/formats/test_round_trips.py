@@ -23,7 +23,11 @@ from tests.toolsets.test_reading_touches_nothing import started, watched
 
 CJSON = recognition.find_format("cjson")
 
-EVERY = [(one, path) for one in laws.BOTH_WAYS for path in laws.documents_of(one.name)]
+EVERY = [
+    pytest.param(one, path, marks=pytest.mark.stress if number else ())
+    for one in laws.BOTH_WAYS
+    for number, path in enumerate(laws.documents_of(one.name))
+]
 REAL = laws.REPOSITORY.parent / "shared/data"
 
 TEXT = st.text(

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import threading
@@ -234,6 +235,7 @@ def test_packages_that_are_still_the_newest_are_not_installed_again(
     assert cache.resolve(command, reporting, previous).packages != previous.packages
 
 
+@pytest.mark.stress
 @npm_is_here
 def test_files_that_changed_in_the_cache_are_installed_again(
     registry: Registry, installer: Installer
@@ -438,6 +440,28 @@ def test_the_program_of_an_installation_is_a_file_of_its_packages(
         put_installation(other)
         with pytest.raises(CannotInstallError, match="have no file"):
             cache.installed(other, installer)
+
+
+def test_an_installation_of_which_a_file_changed_is_not_that_which_was_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    target = cache._target(unregistered("said"))
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "said").write_text("one")
+    target.parent.mkdir(parents=True)
+    cache._publish(tmp_path / "new", target)
+    file = target / "said"
+    before = file.stat()
+    assert cache._is_intact(target)
+
+    os.utime(file)  # as after a restored backup
+    assert cache._is_intact(target)
+    file.chmod(0o644)
+    file.write_text("two")
+    file.chmod(stat.S_IMODE(before.st_mode))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not cache._is_intact(target)
 
 
 def test_an_installation_is_removed_if_no_lock_has_it_and_nothing_runs_from_it(
