@@ -44,7 +44,7 @@ def one_in(number: int, rows: Iterable[Any]) -> list[Any]:
     ]
 
 
-def chosen(rows: Iterable[str], *names: str) -> list[Any]:
+def named(rows: Iterable[str], *names: str) -> list[Any]:
     """Return parameters of which the named ones run in every run; the others with ``make stress``."""
     rows = list(rows)
     assert set(names) <= set(rows)

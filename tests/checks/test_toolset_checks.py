@@ -13,7 +13,7 @@ from covalt_git.problems.explain import titles
 from covalt_git.toolsets.project_files import read_project
 from covalt_git.toolsets.toolset import read_toolset
 from tests.counted_work import work_of
-from tests.examples import chosen
+from tests.examples import named
 from tests.tables import tables
 from tests.toolsets.projects import CASES, HEAD, MANIFEST, put_case, put_hello
 
@@ -222,7 +222,7 @@ MANY: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize(
     "count", [100, *(pytest.param(count, marks=pytest.mark.stress) for count in (200, 500))]
 )
-@pytest.mark.parametrize("name", chosen(MANY, "arguments", "examples"))
+@pytest.mark.parametrize("name", named(MANY, "arguments", "examples"))
 def test_twice_as_many_unknown_names_take_twice_the_work(
     name: str, count: int, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from covalt_git.toolsets.new_project import create_project
 from tests.cli.test_auth import BROWSER
 from tests.command import REPOSITORY, Terminal
 from tests.connections.signing_in import Guarded, guarded
-from tests.examples import chosen
+from tests.examples import named
 from tests.transcripts import Transcript
 from tests.trusting import use_config
 from tests.workspaces.stores import run_git
@@ -91,7 +91,7 @@ def at_terminal(transcript: Transcript, command: str, answers: list[str]) -> Non
         transcript.lines.append(f"[exit {user.exit_code}]")
 
 
-@pytest.mark.parametrize("name", chosen(TABLE, "chats", "scripts"))
+@pytest.mark.parametrize("name", named(TABLE, "chats", "scripts"))
 def test_examples_run(root: Path, tickets: Guarded, name: str) -> None:
     values = {
         "PYTHON": sys.executable,

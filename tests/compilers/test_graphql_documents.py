@@ -12,7 +12,7 @@ from covalt_git.compilers.graphql import compile_graphql
 from covalt_git.http_tools.selections import checked_selection
 from covalt_git.json_values import json_schema
 from tests.compilers.test_graphql_goldens import query_of, with_definitions
-from tests.examples import chosen
+from tests.examples import named
 
 FOLDER = Path("/work/shared/data/graphql")
 STATISTICS = FOLDER / "stats.json"
@@ -48,7 +48,7 @@ def test_every_field_is_a_tool(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", chosen(NAMES, *(name for name in NAMES if not name.startswith("artsy")))
+    "name", named(NAMES, *(name for name in NAMES if not name.startswith("artsy")))
 )
 def test_what_each_tool_sends_is_valid_and_its_answer_fits(name: str) -> None:
     compilation, schema = compiled(name), schema_of(name)

@@ -11,7 +11,7 @@ import yaml
 from covalt_git.errors import CovaltError
 from covalt_git.formats import conversion, documents, recognition
 from covalt_git.formats.model import with_values
-from tests.examples import chosen
+from tests.examples import named
 from tests.formats import laws
 
 CASES: dict[str, Any] = yaml.load(
@@ -124,7 +124,7 @@ def all_changes(document: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
 @pytest.mark.parametrize(
     "changes_of", [covering_changes, pytest.param(all_changes, marks=pytest.mark.stress)]
 )
-@pytest.mark.parametrize("path", chosen(DOCUMENTS, *(DOCUMENTS.keys() - LONG_TO_CHANGE)))
+@pytest.mark.parametrize("path", named(DOCUMENTS, *(DOCUMENTS.keys() - LONG_TO_CHANGE)))
 def test_a_value_of_another_kind_at_any_place_is_converted_or_refused(
     path: str, changes_of: Callable[[Any], Iterable[tuple[tuple[str | int, ...], Any]]]
 ) -> None:

@@ -12,7 +12,7 @@ from covalt_git.manifests.fixes import fix_text, fixable_files
 from covalt_git.models.toolset_manifest import ToolDeclaration
 from covalt_git.toolsets.project_files import read_project
 from tests.counted_work import work_of
-from tests.examples import chosen
+from tests.examples import named
 from tests.tables import tables
 from tests.toolsets.projects import CASES, put_case
 
@@ -123,7 +123,7 @@ MANY: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("count", [50, pytest.param(600, marks=pytest.mark.stress)])
-@pytest.mark.parametrize("name", chosen(MANY, "misspelt keys", "unknown keys"))
+@pytest.mark.parametrize("name", named(MANY, "misspelt keys", "unknown keys"))
 def test_twice_as_many_keys_take_twice_the_work(name: str, count: int) -> None:
     make = MANY[name]
     fix_text(make(10), PATH)  # what is cached for all files

@@ -21,7 +21,7 @@ from covalt_git.problems.explain import (
     titles,
 )
 from covalt_git.toolsets.project_files import read_project
-from tests.examples import chosen
+from tests.examples import named
 from tests.toolsets.projects import REPOSITORY, put_hello
 
 FOLDER = REPOSITORY / "covalt_git" / "problems" / "explanations"
@@ -100,7 +100,7 @@ def test_every_explanation_is_plain_text_with_a_title_and_all_sections() -> None
         assert {one.kind for one in examples(code)} == {"bad", "good"}
 
 
-@pytest.mark.parametrize("code", chosen(titles(), *(titles().keys() - {"CG107"})))
+@pytest.mark.parametrize("code", named(titles(), *(titles().keys() - {"CG107"})))
 def test_bad_example_has_the_problem_and_good_example_none(code: str, tmp_path: Path) -> None:
     assert codes_of("bad", code, tmp_path / "bad") == {code}
     assert codes_of("good", code, tmp_path / "good") == set()

@@ -7,7 +7,7 @@ import pytest
 
 from covalt_git.models.calls import SandboxLevel
 from covalt_git.runtime.python_tool import run
-from tests.examples import chosen, one_in
+from tests.examples import named, one_in
 from tests.runtime.conftest import Workshop, error_of
 from tests.runtime.in_sandbox import LEVELS, needs_groups, needs_landlock
 from tests.tables import tables
@@ -20,7 +20,7 @@ TOO_LONG, OF_THE_SYSTEM, PASSED_OVER = (
 )
 
 
-@pytest.mark.parametrize("name", chosen(TOO_LONG, "closed-its-pipes", "blocks-every-signal"))
+@pytest.mark.parametrize("name", named(TOO_LONG, "closed-its-pipes", "blocks-every-signal"))
 def test_tool_that_runs_too_long_is_ended(workshop: Workshop, name: str) -> None:
     outcome = workshop.call(TOO_LONG[name]["body"], limits={"timeout_s": 0.7})
 
@@ -29,7 +29,7 @@ def test_tool_that_runs_too_long_is_ended(workshop: Workshop, name: str) -> None
 
 # Another row limits the time of the processes that a tool starts.
 @pytest.mark.parametrize(
-    "name", chosen(OF_THE_SYSTEM, *(OF_THE_SYSTEM.keys() - {"processor-of-many-processes"}))
+    "name", named(OF_THE_SYSTEM, *(OF_THE_SYSTEM.keys() - {"processor-of-many-processes"}))
 )
 def test_limits_of_the_system_hold(workshop: Workshop, name: str) -> None:
     row = OF_THE_SYSTEM[name]
@@ -38,7 +38,7 @@ def test_limits_of_the_system_hold(workshop: Workshop, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", chosen(PASSED_OVER, *(PASSED_OVER.keys() - {"processor-of-a-program"}))
+    "name", named(PASSED_OVER, *(PASSED_OVER.keys() - {"processor-of-a-program"}))
 )
 def test_limit_that_a_tool_passes_over_is_an_error_of_its_call(
     workshop: Workshop, name: str

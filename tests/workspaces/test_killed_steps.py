@@ -24,7 +24,7 @@ from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writer import Writer
 from covalt_git.workspaces.writing import writing
-from tests.examples import EVERY, chosen
+from tests.examples import EVERY, named
 from tests.workspaces.kills import seen, states_after_kills
 from tests.workspaces.stores import Layout, branch_off, call_record, checkout, clear, git, put, save
 
@@ -94,7 +94,7 @@ def talk(chat: ChatStore) -> ChatStore:
 @pytest.mark.kills
 @pytest.mark.parametrize(
     "step",
-    chosen(
+    named(
         STEPS,
         "add",
         "restore",
@@ -148,7 +148,7 @@ def pushed(chat: ChatStore, tmp_path: Path) -> tuple[str, str, bytes]:
 
 
 @pytest.mark.kills
-@pytest.mark.parametrize("name", chosen(["main", "idea", "new"], "main", "new"))
+@pytest.mark.parametrize("name", named(["main", "idea", "new"], "main", "new"))
 def test_a_push_that_was_killed_has_not_happened_or_it_has(
     chats: Chats, chat: ChatStore, pushed: tuple[str, str, bytes], name: str
 ) -> None:
