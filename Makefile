@@ -13,7 +13,7 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-all test-quick stress faults check static lint docs browser redis screenshots servers format clean
+.PHONY: run test test-rest test-all test-quick stress faults check static lint docs browser redis screenshots servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 # `exec`: make sends its signals to the shell of the recipe, which would end without the server.
@@ -23,17 +23,21 @@ run: $(RUNS)
 test: static browser redis servers
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal
 
-# The tests on each version of Python that this machine has, each in an environment of its own.
+# What `make test` leaves out: further rows of long tables, and long tests of what shorter tests show.
+test-rest: $(READY) browser redis servers
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m rest
+
+# All tests on each version of Python that this machine has, each in an environment of its own.
 test-all:
 	@for version in 3.11 3.12 3.13 3.14; do found=; \
 	  for python in python$$version ~/.pyenv/versions/$$version.*/bin/python; do \
 	    "$$python" -c "" 2>/dev/null && found="$$python"; done; \
-	  if [ -n "$$found" ]; then $(MAKE) test PYTHON="$$found" VENV=".venv-$$version" || exit 1; \
+	  if [ -n "$$found" ]; then $(MAKE) test test-rest PYTHON="$$found" VENV=".venv-$$version" || exit 1; \
 	  else echo "skipped: this machine has no Python $$version"; fi; done
 
 # The tests that need no browser and no third-party MCP server, and do not take long.
 test-quick: $(READY)
-	$(BIN)/pytest -n auto --dist worksteal -m "not browser and not servers and not stress and not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "not browser and not servers and not rest and not slow"
 
 # What takes longer than a test may: kills, broken disks, many writers, many trees (docs/project/stress.md).
 stress: $(READY)

@@ -21,40 +21,40 @@ def examples(number: int) -> int:
 
 
 def covering(*columns: Sequence[Any]) -> list[Any]:
-    """Return parameters in which each value of each column occurs; the other rows run with ``make stress``."""
+    """Return parameters in which each value of each column occurs; the other rows run with ``make test-rest``."""
     longest = max(map(len, columns))
     covered = {tuple(number % len(column) for column in columns) for number in range(longest)}
     return [
         pytest.param(
             *(column[place] for column, place in zip(columns, row, strict=True)),
-            marks=() if row in covered else pytest.mark.stress,
+            marks=() if row in covered else pytest.mark.rest,
         )
         for row in product(*(range(len(column)) for column in columns))
     ]
 
 
 def one_in(number: int, rows: Iterable[Any]) -> list[Any]:
-    """Return parameters of which one in ``number`` runs in every run; the others run with ``make stress``.
+    """Return parameters of which one in ``number`` runs in every run; the others run with ``make test-rest``.
 
     For rows of one class, which a cheaper test tries all.
     """
     return [
-        pytest.param(row, marks=() if place % number == 0 else pytest.mark.stress)
+        pytest.param(row, marks=() if place % number == 0 else pytest.mark.rest)
         for place, row in enumerate(rows)
     ]
 
 
 def named(rows: Iterable[str], *names: str) -> list[Any]:
-    """Return parameters of which the named ones run in every run; the others with ``make stress``."""
+    """Return parameters of which the named ones run in every run; the others with ``make test-rest``."""
     rows = list(rows)
     assert set(names) <= set(rows)
     return [
-        pytest.param(row, marks=() if row in names else pytest.mark.stress, id=row) for row in rows
+        pytest.param(row, marks=() if row in names else pytest.mark.rest, id=row) for row in rows
     ]
 
 
 def first_of(rows: Iterable[Sequence[Any]], *classes: Sequence[int]) -> list[Any]:
-    """Return parameters of which the first row of each class runs in every run; the others with ``make stress``.
+    """Return parameters of which the first row of each class runs in every run; the others with ``make test-rest``.
 
     A class is all rows with the same values in some columns, by their numbers.
     """
@@ -62,21 +62,21 @@ def first_of(rows: Iterable[Sequence[Any]], *classes: Sequence[int]) -> list[Any
     parameters = []
     for row in rows:
         values = {(columns, *(row[column] for column in columns)) for columns in classes}
-        parameters.append(pytest.param(*row, marks=pytest.mark.stress if values <= known else ()))
+        parameters.append(pytest.param(*row, marks=pytest.mark.rest if values <= known else ()))
         known |= values
     return parameters
 
 
 def chosen(rows: Iterable[Any], *places: int) -> list[Any]:
-    """Return parameters of which those at these places run in every run; the others run with ``make stress``.
+    """Return parameters of which those at these places run in every run; the others run with ``make test-rest``.
 
     For tables whose classes are seen by reading the code that decides about them.
     """
     return [
         row
         if place in places
-        else row._replace(marks=[*row.marks, pytest.mark.stress])
+        else row._replace(marks=[*row.marks, pytest.mark.rest])
         if isinstance(row, ParameterSet)
-        else pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.stress)
+        else pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.rest)
         for place, row in enumerate(rows)
     ]

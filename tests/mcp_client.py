@@ -29,16 +29,16 @@ VERSIONS = ("2026-07-28", "legacy")
 """The stateless protocol, and the newest with sessions."""
 versions = pytest.mark.parametrize("version", VERSIONS)
 one_version = pytest.mark.parametrize("version", chosen(VERSIONS, 0))
-"""For what both versions do by the same code; with sessions, it runs with ``make stress``."""
+"""For what both versions do by the same code; with sessions, it runs with ``make test-rest``."""
 
 
 def by_turns(names: str | Sequence[str], rows: Sequence[Any]) -> pytest.MarkDecorator:
-    """Run a test with each row in one of the versions, by turns, and with ``make stress`` in both."""
+    """Run a test with each row in one of the versions, by turns, and with ``make test-rest`` in both."""
     parameters = [
         pytest.param(
             version,
             *(row if isinstance(row, tuple) else (row,)),
-            marks=() if (turn + place) % len(VERSIONS) == 0 else pytest.mark.stress,
+            marks=() if (turn + place) % len(VERSIONS) == 0 else pytest.mark.rest,
         )
         for turn, version in enumerate(VERSIONS)
         for place, row in enumerate(rows)

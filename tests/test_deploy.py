@@ -122,7 +122,7 @@ def readable() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_git_server_creates_the_repository_of_a_chat_that_is_pushed(readable: Path) -> None:
     if not nginx_git_server.is_installed():
         missing("nginx with fcgiwrap", "apt install nginx-light fcgiwrap")

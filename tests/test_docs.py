@@ -1,5 +1,6 @@
 """The documents hold: their examples work, and what they name exists."""
 
+import ast
 import re
 import shlex
 from pathlib import Path
@@ -20,6 +21,7 @@ from covalt_git.toolsets.new_project import create_project
 from covalt_git.toolsets.project_files import read_project
 from docs.site.markdown import anchor
 from tests import command
+from tests.rest import run_by_make_test
 from tests.tables import tables
 from tests.workspaces.stores import run_git
 
@@ -167,13 +169,17 @@ def test_every_key_of_a_yaml_example_exists(document: Path) -> None:
     assert unknown == []
 
 
-def test_every_promise_names_a_test_that_exists() -> None:
+def test_every_promise_names_a_test_that_make_test_runs() -> None:
     text = (ROOT / "docs/project/promises.md").read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/.]+)(?:::(\w+))?`", text)
 
     assert named
     for file, function in named:
-        assert f"def {function}" in (ROOT / file).read_text(encoding="utf-8"), (file, function)
+        tests = [
+            test.name
+            for test in run_by_make_test(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        ]
+        assert function in tests if function else tests, (file, function)
 
 
 def test_the_examples_of_the_python_api_run(

@@ -151,7 +151,7 @@ def hosts() -> Iterator[dict[str, str]]:
         }
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_start_pages_run_in_their_order_in_one_home(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
@@ -199,7 +199,7 @@ def test_the_unit_of_a_server_starts_it_with_its_token(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.stress if name in LONG else ()) for name in PAGES]
+    "name", [pytest.param(name, marks=pytest.mark.rest if name in LONG else ()) for name in PAGES]
 )
 def test_a_page_runs_as_it_is_written(
     name: str, hosts: dict[str, str], tmp_path: Path, pytestconfig: pytest.Config

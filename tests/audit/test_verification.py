@@ -323,7 +323,7 @@ def test_a_missing_object_is_named(history: History, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.stress if name == "many-commits" else ())
+        pytest.param(name, marks=pytest.mark.rest if name == "many-commits" else ())
         for name in old_chats.EXPECTED
     ],
 )
@@ -469,7 +469,7 @@ def test_one_change_of_a_signed_store_is_found(
     assert copy.verify(chat_id="c2").misfit is None
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_forks_and_imports_of_signed_chats_fit(history: History, tmp_path: Path) -> None:
     copy = history.copy(tmp_path)
     operate = Operations(copy.world.root)

@@ -281,7 +281,7 @@ def test_cases_that_are_no_file_are_an_error(root: Path, make: str, code: str) -
     assert code in {one["code"] for one in validated}
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_many_rules_are_compared_in_a_time_that_grows_with_their_number(root: Path) -> None:
     def work(count: int) -> int:
         rule = "{{pattern: '**', when: {{args: {{path: 'a{0}', content: x}}}}, effect: ask}}"

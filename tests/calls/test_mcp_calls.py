@@ -101,7 +101,7 @@ def test_a_server_runs_its_command_in_its_working_directory(world: World) -> Non
     assert (folder.parent / "toolset.yaml").read_text(encoding="utf-8").startswith("id: demo\n")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_script_waits_at_a_question_of_a_server_which_is_asked_again_with_the_answer(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -388,7 +388,7 @@ def test_a_refused_host_is_named_with_the_command_that_grants_it(runs: World) ->
     assert outcome.error.hint.endswith("grant add demo server runs --host api.evil.example")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.skipif(sandbox_levels.level() != "full", reason="this machine has no level 'full'")
 def test_a_refused_host_of_this_machine_is_noted_and_a_missing_file_leads_to_an_observation(
     runs: World,

@@ -67,7 +67,7 @@ def test_an_error_whose_tool_may_have_run_to_its_end_says_so(
     assert error.message.endswith("; the tool may have had its effect")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.usefixtures("empty")
 def test_a_dependency_that_cannot_be_installed_stops_a_call_before_it_is_recorded(
     own: World,

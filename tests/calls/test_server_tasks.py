@@ -189,7 +189,7 @@ mcp_servers:
         CONNECTIONS.close()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_approval_at_the_server_is_waited_for_and_shown(upstream: Upstream) -> None:
     reported: list[Any] = []
     with ThreadPoolExecutor(1) as threads:
@@ -253,7 +253,7 @@ def test_the_id_of_a_task_is_not_stored_after_the_end_of_its_call(
         assert chat.calls() == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_questions_of_a_task_go_to_the_user_of_the_call(upstream: Upstream) -> None:
     def show(inquiry: Inquiry) -> None:
         for key in inquiry.open():
@@ -344,7 +344,7 @@ def test_the_answer_to_an_approved_call_whose_process_was_killed_is_recorded(
     assert record.execution_id == call.execution_id
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_task_goes_on_when_the_process_of_its_call_stops(upstream: Upstream) -> None:
     cancel = Cancel()
 
@@ -380,7 +380,7 @@ def test_a_task_that_cannot_be_fetched_is_recorded_as_interrupted_with_the_reaso
     assert "the tool may have had its effect" in record.error.message
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_cancelling_a_script_cancels_the_task_of_the_server_of_its_call(upstream: Upstream) -> None:
     world = upstream.world
     grant(world.root)

@@ -95,7 +95,7 @@ def test_a_role_that_may_not_approve_does_not_run_an_example_that_requires_appro
     assert chats.ids() == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_every_sample_tool_has_examples_that_succeed(world: World, chats: Chats) -> None:
     engine = world.project().engine()
     tools = [one for name in SAMPLES for one in read_toolset(world.root, name).tools]

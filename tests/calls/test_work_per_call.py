@@ -49,7 +49,7 @@ def fill(world: World, *, pending: int, large: int) -> None:
                 writer.finish_call(call, record, snapshot=writer.scan())
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_forgotten_approvals_and_large_records_cost_later_calls_nothing(
     world: World, bytes_read: Callable[[Callable[[], object]], int]
 ) -> None:

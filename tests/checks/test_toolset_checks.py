@@ -220,7 +220,7 @@ MANY: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize(
-    "count", [100, *(pytest.param(count, marks=pytest.mark.stress) for count in (200, 500))]
+    "count", [100, *(pytest.param(count, marks=pytest.mark.rest) for count in (200, 500))]
 )
 @pytest.mark.parametrize("name", named(MANY, "arguments", "examples"))
 def test_twice_as_many_unknown_names_take_twice_the_work(

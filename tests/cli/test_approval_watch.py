@@ -18,7 +18,7 @@ def operations(tmp_path: Path) -> Operations:
     return operations
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.slow
 def test_one_key_decides_about_each_pending_call(operations: Operations) -> None:
     for path in ("a.txt", "b.txt", "c.txt"):

@@ -79,7 +79,7 @@ def without_watches(*command: str) -> list[str]:
     return ["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh", *command]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.skipif(
     subprocess.run(without_watches("true"), capture_output=True, check=False).returncode != 0,
     reason="this machine allows no user namespace",

@@ -55,7 +55,7 @@ def test_a_probe_that_got_through_is_an_error(
     assert doctor.exit_code(found, effective=effective) == code
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_every_level_of_this_machine_is_probed(cli: Cli) -> None:
     code, shown = cli("doctor", "--json")
     verdicts: dict[str, dict[str, str]] = {}

@@ -124,7 +124,7 @@ def test_a_call_that_waits_for_its_chat_never_begins(root: Path) -> None:
     assert ended(root) == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_batch_stops_and_counts_what_did_not_run(root: Path) -> None:
     file = root / "calls.jsonl"
     file.write_text(f"{QUICK}\n{STUBBORN}\n{QUICK}\n", encoding="utf-8")
@@ -137,7 +137,7 @@ def test_a_batch_stops_and_counts_what_did_not_run(root: Path) -> None:
     assert [one[1] for one in ended(root)] == ["success", "cancelled"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_call_whose_follower_has_gone_is_cancelled(root: Path) -> None:
     command = started(root, "demo:patient", until="0/600")
     command.stderr.close()

@@ -132,7 +132,7 @@ def test_a_user_fills_in_a_form(root: Path) -> None:
     [
         ("y", "accept"),
         ("n", "decline"),
-        pytest.param("\x04", "cancel", marks=pytest.mark.stress),
+        pytest.param("\x04", "cancel", marks=pytest.mark.rest),
     ],
 )
 def test_a_user_agrees_to_a_url_or_not(root: Path, typed: str, action: str) -> None:
@@ -163,7 +163,7 @@ def test_deleting_a_chat_asks_for_confirmation(root: Path) -> None:
         assert (root / "data/chats/c2").exists() == (typed == "n")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_replay_that_needs_approval_asks_only_without_json(root: Path) -> None:
     assert run("call", "c1", "quiz:steps", cwd=root).returncode == 0
     with (root / "covalt.yaml").open("a", encoding="utf-8") as config:
@@ -250,7 +250,7 @@ def test_a_user_leaves_out_a_wrong_server_of_a_file(tmp_path: Path, answer: str)
     assert (tmp_path / "made").exists() == (answer == "y")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.slow
 def test_a_user_grants_what_a_server_needs_one_by_one(root: Path) -> None:
     folder = root / "toolsets/needy"

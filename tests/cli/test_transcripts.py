@@ -31,7 +31,7 @@ LONG = {
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=pytest.mark.stress if case.name in LONG else (), id=case.name)
+        pytest.param(case, marks=pytest.mark.rest if case.name in LONG else (), id=case.name)
         for case in CASES
     ],
 )

@@ -100,7 +100,7 @@ def test_each_tool_is_valid(text: str) -> None:
             assert json_schema.schema_problems(with_definitions(described, compilation)) == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_results_do_not_depend_on_the_hash_seed() -> None:
     code = (
         "import json; from tests.compilers.test_graphql_goldens import *;"

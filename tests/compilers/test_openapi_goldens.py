@@ -119,7 +119,7 @@ def test_each_tool_is_valid(name: str) -> None:
             assert json_schema.schema_problems(with_definitions(schema, compilation)) == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_results_do_not_depend_on_the_hash_seed() -> None:
     outputs = set()
     for seed in ("1", "2"):

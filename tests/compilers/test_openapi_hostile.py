@@ -114,7 +114,7 @@ BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
         (BOMB, "values"),
         ("[" + "0," * 2_000_001 + "0]", "values"),
         (" " * 20_000_001, "bytes"),
-        pytest.param("- a\n" * 2_100_000, "values", marks=pytest.mark.stress),
+        pytest.param("- a\n" * 2_100_000, "values", marks=pytest.mark.rest),
         ('{"openapi": "3.1.0", "openapi": "3.1.0"}', "twice"),
         ('{"openapi": 1' + "0" * 100_000 + "}", "digits"),
         ('{"openapi": 1e999}', "too large"),
@@ -292,7 +292,7 @@ def test_an_integer_beyond_2_53_is_within_the_limits_that_allow_it() -> None:
     assert built.url.endswith(f"?q={2**63 - 1}")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_time_is_linear_in_the_operations() -> None:
     def seconds(operations: int) -> float:
         ref = {"$ref": "#/components/schemas/S0"}
@@ -410,7 +410,7 @@ def _targets(url: str) -> Iterator[str]:
         path = unicodedata.normalize("NFKC", unquote(path))
 
 
-@pytest.mark.parametrize("count", [500, pytest.param(100_000, marks=pytest.mark.stress)])
+@pytest.mark.parametrize("count", [500, pytest.param(100_000, marks=pytest.mark.rest)])
 def test_no_value_of_a_path_leaves_the_prefix_of_the_server(count: int) -> None:
     compilation = compiled(document(paths=_PREFIX_PATHS))
     requests: dict[str, list[HttpRequest]] = {kind: [] for kind in _VALUES}

@@ -151,7 +151,7 @@ LARGE = 40
 
 @pytest.mark.parametrize(
     "every",
-    [pytest.param(10, id="some"), pytest.param(1, marks=pytest.mark.stress, id="all")],
+    [pytest.param(10, id="some"), pytest.param(1, marks=pytest.mark.rest, id="all")],
 )
 @pytest.mark.parametrize(
     "file",
@@ -159,7 +159,7 @@ LARGE = 40
         *(pytest.param(file, id=file.parent.name) for file in OWN),
         *(
             pytest.param(
-                file, id=file.name, marks=pytest.mark.stress if file.stem in LARGE_SHARED else ()
+                file, id=file.name, marks=pytest.mark.rest if file.stem in LARGE_SHARED else ()
             )
             for file in SHARED
         ),

@@ -28,7 +28,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_each_operation_of_the_real_documents_is_a_tool_or_has_a_reason() -> None:
     stats = json.loads((FOLDER / "stats.json").read_text(encoding="utf-8"))
     tools, reasons = 0, list[str]()

@@ -294,7 +294,7 @@ def test_output_that_is_no_message_is_reported_without_secrets(
     assert error.message.endswith("\n".join(messages))
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_server_that_ignores_unknown_methods_is_named_while_its_start_takes_longer(
     connections: Connections, first_era: Definition, monkeypatch: pytest.MonkeyPatch
 ) -> None:

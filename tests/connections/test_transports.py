@@ -82,7 +82,7 @@ def test_a_server_that_is_not_granted_or_not_there_is_an_error(
         connections.begin(at(url, reach=reach))
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_server_that_was_restarted_is_found_again(connections: Connections) -> None:
     port = 0
     for word in ("one", "two"):

@@ -141,7 +141,7 @@ def test_a_text_becomes_a_secret_if_a_part_of_its_credential_would_stay(
     assert notes
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "text",
     [

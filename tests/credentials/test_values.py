@@ -220,7 +220,7 @@ CUTS: dict[str, tuple[int, Callable[[str], str]]] = {
 @pytest.mark.parametrize(
     ("cut", "rest"),
     [
-        pytest.param(cut, rest, marks=pytest.mark.stress if rest > CUTS[cut][0] > 80 else ())
+        pytest.param(cut, rest, marks=pytest.mark.rest if rest > CUTS[cut][0] > 80 else ())
         for cut in CUTS
         for rest in (1, 40_000)
     ],

@@ -122,7 +122,7 @@ def all_changes(document: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
 
 
 @pytest.mark.parametrize(
-    "changes_of", [covering_changes, pytest.param(all_changes, marks=pytest.mark.stress)]
+    "changes_of", [covering_changes, pytest.param(all_changes, marks=pytest.mark.rest)]
 )
 @pytest.mark.parametrize("path", named(DOCUMENTS, *(DOCUMENTS.keys() - LONG_TO_CHANGE)))
 def test_a_value_of_another_kind_at_any_place_is_converted_or_refused(

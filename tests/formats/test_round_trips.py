@@ -24,7 +24,7 @@ from tests.toolsets.test_reading_touches_nothing import started, watched
 CJSON = recognition.find_format("cjson")
 
 EVERY = [
-    pytest.param(one, path, marks=pytest.mark.stress if number else ())
+    pytest.param(one, path, marks=pytest.mark.rest if number else ())
     for one in laws.BOTH_WAYS
     for number, path in enumerate(laws.documents_of(one.name))
 ]
@@ -187,7 +187,7 @@ READ_ONLY = [one for one in FORMATS if one.read and not one.write]
     [
         # The registry's documents are many.
         pytest.param(
-            one, id=one.name, marks=pytest.mark.stress if one.name == "mcp-server-json" else ()
+            one, id=one.name, marks=pytest.mark.rest if one.name == "mcp-server-json" else ()
         )
         for one in READ_ONLY
     ],
@@ -207,8 +207,8 @@ def test_documents_that_are_only_read_make_valid_toolsets(source: Format) -> Non
 
 REAL_DOCUMENTS = [
     ("cognipeer", "cognipeer/ExampleTool.json", 1),
-    pytest.param("mcp-tools", "mcp/tools-list/*.json", 4, marks=pytest.mark.stress),
-    pytest.param("mcp-tools", "mcp/conformance/fixture.tools.json", 1, marks=pytest.mark.stress),
+    pytest.param("mcp-tools", "mcp/tools-list/*.json", 4, marks=pytest.mark.rest),
+    pytest.param("mcp-tools", "mcp/conformance/fixture.tools.json", 1, marks=pytest.mark.rest),
     ("claude-plugin", "manifests/claude-plugins/*.mcp.json", 4),
     ("mcpb", "manifests/mcpb/*.manifest.json", 2),
     ("claude-code", "manifests/claude-plugins/*fakechat.mcp.json", 1),

@@ -193,7 +193,7 @@ def test_the_view_listens_to_its_host_alone(chromium: Browser, chart: dict[str, 
 
 @pytest.mark.parametrize(
     "leaving",
-    [pytest.param(1, id="one"), pytest.param(None, marks=pytest.mark.stress, id="each")],
+    [pytest.param(1, id="one"), pytest.param(None, marks=pytest.mark.rest, id="each")],
 )
 def test_a_page_reaches_no_server_and_leaves_no_frame_even_in_a_careless_host(
     chromium: Browser, project_root: Path, leaving: int | None
@@ -317,7 +317,7 @@ def test_a_page_calls_the_tools_that_its_renderer_names_and_no_others(
     ]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_page_calls_no_tool_through_a_host_that_does_not_offer_it(
     chromium: Browser, project_root: Path
 ) -> None:
@@ -328,7 +328,7 @@ def test_a_page_calls_no_tool_through_a_host_that_does_not_offer_it(
         assert "tools/call" not in app.host.evaluate("received.map((one) => one.method)")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_page_whose_renderer_names_no_tool_has_no_function_that_calls_tools(
     chromium: Browser, project_root: Path
 ) -> None:

@@ -91,7 +91,7 @@ def test_a_client_gets_the_log_messages_of_the_level_that_it_sets(
 # How a result is shown
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_result_has_its_render_plan_and_the_page_of_its_commit(root: Path) -> None:
     async def say(client: Client) -> None:
         result = await client.call_tool("pages.chart", {})

@@ -164,7 +164,7 @@ def test_arguments_are_completed_by_a_server_that_declares_it(root: Path, versio
     ]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_they_are_passed_on_in_a_project_of_init_unless_their_arguments_need_approval(
     root: Path,
 ) -> None:
@@ -213,7 +213,7 @@ def test_a_role_gets_those_that_its_patterns_match(root: Path) -> None:
     talk(root, is_refused, role="noter")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_one_that_a_rule_requires_approval_of_is_not_passed_on(root: Path) -> None:
     config = root / "covalt.yaml"
     rule = "approvals:\n  - {pattern: near.note, require: true}\n"
@@ -244,7 +244,7 @@ def take_nothing(root: Path) -> None:
     refresh(root, find_source(root, "near", "near"), partial(list_tools, root=root))
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_list_reads_each_consent_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_config(monkeypatch, tmp_path / "config", trusts=False)
     root = make_project(tmp_path / "project", roles=ROLES)
@@ -268,7 +268,7 @@ def test_a_list_reads_each_consent_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(consents) == len({*consents}) > 20
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_they_need_the_grant_of_the_server(root: Path) -> None:
     async def is_not_granted(client: Client) -> None:
         assert (await refused(read(client, NOTE))).data["error"] == "grant_needed"

@@ -292,7 +292,7 @@ def test_a_skill_is_accepted_only_with_the_digest_of_its_text(root: Path) -> Non
     assert left() == ["skill_docs_pdf"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_refresh_accept_leaves_skills_and_names_the_command_that_shows_them(root: Path) -> None:
     printed = run("source", "refresh", "near", "--accept", "--no-terminal", "test", cwd=root)
     assert printed.returncode == 1

@@ -165,7 +165,7 @@ def test_a_server_that_stops_ends_its_calls(root: Path, ends: str) -> None:
         assert chat.card().title == "a"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_call_whose_commit_takes_long_is_recorded_when_the_server_stops(root: Path) -> None:
     """With so many files that their commit takes longer than the grace, which is shorter here."""
     add_toolset(root, "many", MANY, WRITES_MANY)

@@ -393,7 +393,7 @@ def test_a_client_that_lacks_a_capability_gets_the_same_failure_after_a_restart(
     assert state_of(root, task_id) == ended
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_script_that_waits_is_a_task(root: Path) -> None:
     source = 'return (await tools.demo.asks({path: "a.txt", content: "hi"})).written'
     args = {"script": source, "language": "javascript"}

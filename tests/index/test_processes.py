@@ -23,7 +23,7 @@ def keep_syncing(root: Path, times: int, *, rebuild: bool) -> None:
             assert len(index.tools()) >= 10
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_processes_that_sync_and_rebuild_at_once_agree(root: Path) -> None:
     shutil.rmtree(root / "data" / "chats" / "c1")
     processes = [

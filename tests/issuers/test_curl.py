@@ -26,7 +26,7 @@ issuers:
 """
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not on this machine")
 def test_the_transcript_from_registration_to_a_call_holds(root: Path, tmp_path: Path) -> None:
     program = tmp_path / "bin/covalt-git"

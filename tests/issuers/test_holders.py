@@ -275,7 +275,7 @@ def test_a_token_that_threads_replay_runs_the_tool_once(
     assert echoes(guarded, "chat-0") + echoes(guarded, "chat-1") == 1
 
 
-@pytest.mark.stress  # as threads replay it above
+@pytest.mark.rest  # as threads replay it above
 @pytest.mark.slow
 def test_a_token_that_eight_processes_replay_runs_the_tool_once(guarded: Api) -> None:
     """Half of them in another chat, where no lock of a chat could order them."""

@@ -113,7 +113,7 @@ def test_typed_text_is_kept_and_the_page_shows_that_it_is_outdated(
     expect(page.get_by_label(re.compile("^path"))).to_have_value("")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_invalid_settings_are_reported_too_and_the_page_comes_back(
     page: Page, shared: Terminal
 ) -> None:

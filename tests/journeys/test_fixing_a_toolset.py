@@ -27,7 +27,7 @@ def type_at_end(page: Page, text: str) -> None:
     page.keyboard.insert_text(text)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_broken_toolset_is_fixed_and_its_tool_runs(page: Page, shared: Terminal) -> None:
     manifest = shared.folder / "toolsets/app-builder/toolset.yaml"
     text = manifest.read_text(encoding="utf-8")

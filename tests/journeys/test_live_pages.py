@@ -100,7 +100,7 @@ def open_with_late_live_js(page: Page, address: str, sign: str) -> None:
     page.wait_for_load_state()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_open_row_stays_on_a_page_that_htmx_has_processed_before_live_js_runs(
     chat: str, write: Callable[[str], Any], open_page: Callable[[str], Page], url: str
 ) -> None:
@@ -120,7 +120,7 @@ def test_an_open_row_stays_on_a_page_that_htmx_has_processed_before_live_js_runs
     assert shown.get_attribute("data-old") == "yes"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_page_of_an_artifact_that_had_its_height_before_live_js_runs_is_not_loaded_again(
     operate: Operations, chat: str, open_page: Callable[[str], Page], url: str
 ) -> None:
@@ -139,7 +139,7 @@ def test_the_page_of_an_artifact_that_had_its_height_before_live_js_runs_is_not_
     assert page.locator("iframe.artifact").get_attribute("data-old") == "yes"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_row_of_a_decided_call_is_replaced_although_it_has_the_focus(
     operate: Operations,
     chat: str,
@@ -156,7 +156,7 @@ def test_the_row_of_a_decided_call_is_replaced_although_it_has_the_focus(
     expect(page.get_by_role("button", name="Deny")).to_have_count(0)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_open_approval_shows_a_decision_of_another_window_also_below_typed_text(
     call: Callable[..., Any], operate: Operations, open_page: Callable[[str], Page]
 ) -> None:
@@ -168,7 +168,7 @@ def test_an_open_approval_shows_a_decision_of_another_window_also_below_typed_te
     expect(page.get_by_role("button", name="Approve and run")).to_have_count(0)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_new_rows_out_of_sight_are_counted_and_the_page_stays_where_it_is(
     operate: Operations,
     chat: str,

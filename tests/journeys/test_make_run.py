@@ -17,7 +17,7 @@ from tests.operations_client import Operations
 URL = re.compile(r"http://127\.0\.0\.1:\d+/")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_make_run_ends_its_server_when_it_is_ended(tmp_path: Path) -> None:
     create_project(tmp_path / "sample")
     operate = Operations(tmp_path / "sample")

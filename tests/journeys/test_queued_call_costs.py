@@ -115,7 +115,7 @@ def test_a_worker_whose_copy_is_older_notices_before_the_tool_runs(team: Team) -
     assert Operations(team.worker)("get_chat", chat_id=team.chat_id)["status"]["lost"] == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_message_that_only_another_node_has_belongs_to_a_call(team: Team) -> None:
     message = Operations(team.other)(
         "add_message", chat_id=team.chat_id, text="Hello.", role="user"
@@ -126,7 +126,7 @@ def test_a_message_that_only_another_node_has_belongs_to_a_call(team: Team) -> N
         team.make(team.prepared("1", new_id()))
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_chat_that_another_node_deleted_is_unknown(team: Team) -> None:
     call = team.prepared("1")
     Operations(team.other)("delete_chat", chat_id=team.chat_id)

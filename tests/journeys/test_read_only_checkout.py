@@ -62,10 +62,7 @@ def read_only(root: Path, script: str) -> subprocess.CompletedProcess[str]:
     [
         "current",
         # These are read as a project without data is: its tools are listed without an index.
-        *(
-            pytest.param(one, marks=pytest.mark.stress)
-            for one in ("outdated", "missing", "damaged")
-        ),
+        *(pytest.param(one, marks=pytest.mark.rest) for one in ("outdated", "missing", "damaged")),
     ],
 )
 def test_lists_and_searches_work_in_a_read_only_checkout(

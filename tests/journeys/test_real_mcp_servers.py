@@ -115,7 +115,7 @@ def accept(world: Real, servers: Iterable[str], free: Iterable[str]) -> None:
         operate("override_tool", tool_id=tool, requires_confirmation=False)  # some are destructive
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_what_each_of_them_gives_is_in_its_lock_and_accepted(every: Real) -> None:
     world = every
     listed = json.loads(world.covalt("source", "list", "--json"))["sources"]
@@ -133,7 +133,7 @@ def test_what_each_of_them_gives_is_in_its_lock_and_accepted(every: Real) -> Non
     assert shown["annotations"]["destructive"] is True
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_resources_and_prompts_of_a_server_are_passed_on(world: Real) -> None:
     async def say(client: Client) -> None:
         uris = [one for one in await resource_uris(client) if "servers/everything" in one]
@@ -172,7 +172,7 @@ def test_an_image_is_a_file_of_the_commit(world: Real) -> None:
     assert (world.workspace / "get-tiny-image.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(every: Real) -> None:
     world = every
     path = str(world.workspace / "notes.txt")
@@ -193,7 +193,7 @@ def test_what_they_write_into_the_workspace_is_in_the_commit_of_the_call(every: 
     assert "outside allowed directories" in refused.error.message
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_person_is_shown_what_they_ask_and_the_answer_is_theirs(world: Real) -> None:
     shown: list[Any] = []
 
@@ -259,7 +259,7 @@ def test_a_grant_that_is_taken_back_stops_it(world: Real) -> None:
     assert world.result("memory:read_graph")["entities"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.requirement("covalt-6.3.1")
 def test_disabling_stops_them_all_and_enabling_brings_them_back(every: Real) -> None:
     world = every

@@ -33,7 +33,7 @@ def free_ports(count: int) -> list[str]:
     return ports
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_commands_of_the_guide_lead_to_two_nodes(tmp_path: Path) -> None:
     require_redis()
     script = commands()

@@ -49,7 +49,7 @@ def app(page: Page) -> FrameLocator:
     return page.frame_locator(".preview-frame iframe")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_app_is_built_changed_redesigned_and_merged_beside_its_conversation(
     page: Page, operate: Operations, go: Callable[[str], None]
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_pending_call_is_approved_from_the_start_page_with_the_keyboard_only(
     expect(page.get_by_text("Nothing needs you.")).to_be_visible()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_word_is_searched_in_all_chats_and_the_call_that_wrote_it_is_undone(
     page: Page, operate: Operations
 ) -> None:
@@ -171,7 +171,7 @@ def fits(page: Page) -> None:
     assert violations(page) == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_broken_toolset_is_fixed_on_a_phone_from_the_start_page(
     page: Page, shared: Terminal
 ) -> None:
@@ -218,7 +218,7 @@ def conflict(operate: Operations) -> str:
     return chat
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_conflict_is_resolved_hunk_by_hunk_on_a_phone_as_the_command_does(
     page: Page, operate: Operations, shared: Terminal
 ) -> None:

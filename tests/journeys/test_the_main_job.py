@@ -7,7 +7,7 @@ import pytest
 from tests.journeys.terminal import Terminal
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_person_calls_tools_and_clones_the_chat(tmp_path: Path, wheel_scripts: Path) -> None:
     start = tmp_path / "start"
     start.mkdir()

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser import console_errors
 from tests.journeys.terminal import Terminal
 
-pytestmark = pytest.mark.stress
+pytestmark = pytest.mark.rest
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_a_team_calls_and_approves_on_any_node(nodes: tuple[Path, Path]) -> None
         assert refused.value.code == "already_settled"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_script_that_waits_continues_on_the_node_of_the_decision(
     nodes: tuple[Path, Path],
 ) -> None:
@@ -77,7 +77,7 @@ tools.app_builder.write_file(path="c.txt", content="c")
     assert [file["path"] for file in files] == ["a.txt", "b.txt", "c.txt"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_write_of_the_node_that_wrote_last_costs_one_push_and_a_call_two(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,7 +163,7 @@ def test_nothing_is_sent_to_a_server_that_the_user_has_not_trusted(
     assert not (tmp_path / "server" / "c9.git").exists()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_preview_of_one_node_opens_on_another_until_its_user_signs_out(
     nodes: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(params=["http", pytest.param("stdio", marks=pytest.mark.stress)])
+@pytest.fixture(params=["http", pytest.param("stdio", marks=pytest.mark.rest)])
 def target(root: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "stdio":
         command = [str(Path(sys.prefix) / "bin" / "covalt-git"), "-C", str(root), "mcp"]
@@ -94,7 +94,7 @@ def test_the_typescript_client_gets_the_reason_and_the_execution_id(target: str)
     assert errors[-1]["execution_id"] in results[-1]["content"][0]["text"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_typescript_client_gets_an_image_a_list_and_a_text(target: str) -> None:
     picture, items, text = results_of(target, [[f"forms_{name}", {}] for name in FORMS_CALLED])
 
@@ -106,7 +106,7 @@ def test_the_typescript_client_gets_an_image_a_list_and_a_text(target: str) -> N
     assert text["structuredContent"] == {"result": "plain"}
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_typescript_client_lists_and_reads_skills(target: str) -> None:
     (skills,) = results_of(target, [["skills/list", {}]])
     (entry,) = skills["skills"]

@@ -39,7 +39,7 @@ def run(port: int, *words: str) -> Any:
     return json.loads(result.stdout)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_approval_is_a_task_across_a_restart_of_the_server(tmp_path: Path) -> None:
     root = make_project(tmp_path / "project")
     with Project.open(root).chats.new("c1"):

@@ -67,7 +67,7 @@ def test_references_lead_into_the_schema_only_and_no_file_is_read(
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "pattern", ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^([a-zA-Z]+)*$", "(.*)*b", "^(.*?,){200}$"]
 )

@@ -122,7 +122,7 @@ MANY: dict[str, Callable[[int], str]] = {
 }
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(600, marks=pytest.mark.stress)])
+@pytest.mark.parametrize("count", [50, pytest.param(600, marks=pytest.mark.rest)])
 @pytest.mark.parametrize("name", named(MANY, "misspelt keys", "unknown keys"))
 def test_twice_as_many_keys_take_twice_the_work(name: str, count: int) -> None:
     make = MANY[name]

@@ -121,7 +121,7 @@ def test_each_python_tool_of_a_toolset_is_compared(operate: Operations) -> None:
     assert pay["output_schema"] == {"type": "integer"}
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_nothing_is_written_unless_it_is_asked_for(operate: Operations, folder: Path) -> None:
     before = sorted(folder.rglob("*"))
 
@@ -191,7 +191,7 @@ def test_a_schema_that_an_example_does_not_match_is_not_stored_and_does_not_stop
     assert [*read_toolset(operate.root, "shop").stored_schemas.valid.tools] == ["find"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_example_that_contradicts_only_the_schema_that_was_read_stops_no_description(
     operate: Operations, folder: Path
 ) -> None:
@@ -209,7 +209,7 @@ def test_an_example_that_contradicts_only_the_schema_that_was_read_stops_no_desc
     assert "CG208" not in codes(operate.root)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_second_write_changes_nothing(operate: Operations, folder: Path) -> None:
     operate("describe_tools", target="shop", write=True)
     before = (folder / SCHEMAS).stat()

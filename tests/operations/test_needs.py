@@ -131,7 +131,7 @@ def test_a_conflict_of_another_branch_is_not_listed(operate: Operations) -> None
     assert operate("list_conflicts", chat_id="c1")["conflicts"] == needs(operate) == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_stopped_merge_is_listed_until_it_is_made(operate: Operations) -> None:
     with_conflict(operate, "c1")
     operate("merge_branch", chat_id="c1", branch="idea")

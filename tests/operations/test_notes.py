@@ -140,7 +140,7 @@ def test_an_undo_is_silent_about_files_that_it_would_not_have_changed(
     assert lost(left_out("redo_change", **C1)) == {}
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_restore_says_that_its_commit_lacks_a_file_which_later_commits_have(
     left_out: Operations,
 ) -> None:
@@ -155,7 +155,7 @@ def test_a_restore_says_that_its_commit_lacks_a_file_which_later_commits_have(
     assert not any("no commit" in note["reason"] for note in again["notes"]["lost"])
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_restore_tool_says_what_it_cannot_restore(left_out: Operations) -> None:
     before = left_out("list_manifests", **C1)["manifests"][0]["id"]
     run(left_out, "rm -r lib")
@@ -302,7 +302,7 @@ def test_a_file_that_becomes_a_program_or_back_gives_nobody_access(
     assert file.stat().st_mode & 0o777 == after
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_mode_that_a_restore_gives_is_no_note(operate: Operations) -> None:
     before = os.umask(0o077)
     try:

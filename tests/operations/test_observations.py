@@ -28,7 +28,7 @@ mcp_servers:
 """
 
 
-ends = pytest.mark.parametrize("end", ["js", pytest.param("py", marks=pytest.mark.stress)])
+ends = pytest.mark.parametrize("end", ["js", pytest.param("py", marks=pytest.mark.rest)])
 """Node opens fewer files at its start than Python, each of which takes the time of an observation."""
 
 
@@ -160,7 +160,7 @@ def test_what_a_server_should_not_need_is_marked_and_left_out_of_the_proposal(
     CONNECTIONS.close()
 
 
-@pytest.mark.stress  # tests/runtime/test_personal_places.py has the hosts
+@pytest.mark.rest  # tests/runtime/test_personal_places.py has the hosts
 def test_hosts_of_telemetry_are_marked_and_left_out_of_the_proposal(outside: Path) -> None:
     operate = project(outside, "py")
     marked = (
@@ -205,7 +205,7 @@ def test_no_advice_grants_the_home_for_a_file_in_it(outside: Path, end: str) -> 
     CONNECTIONS.close()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_file_without_which_a_server_lists_its_tools_is_reported_so(outside: Path) -> None:
     operate = project(outside, "py")
     (outside / "home/.gitconfig").write_text("", encoding="utf-8")
@@ -246,7 +246,7 @@ def test_a_server_without_a_sandbox_is_observed_in_the_sandbox(outside: Path, en
     CONNECTIONS.close()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_settings_of_an_interpreter_are_no_need(outside: Path) -> None:
     operate = project(outside, "py")
     paths = [outside / "bin" / name for name in ("pyvenv.cfg", "python3._pth", "python3.11._pth")]

@@ -161,7 +161,7 @@ def test_new_calls_run_the_commit_of_the_ref_and_record_it(node: Path, origin: O
     assert perform_on(node, "verify_audit", chat_id="c1")["fits"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_call_that_waits_across_an_update_runs_its_own_version(
     node: Path, origin: Origin
 ) -> None:

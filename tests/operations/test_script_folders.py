@@ -55,7 +55,7 @@ def test_the_command_asks_about_the_grant_with_the_folder_and_adds_exactly_that(
     assert folders_of(root) == [str(folder)]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_trust_without_the_option_grants_no_folder_and_names_the_option(
     root: Path, file: Path
 ) -> None:

@@ -352,7 +352,7 @@ def test_registered_tools_are_no_toolset_of_files(operate: Operations, operation
     assert entries(operate) == [f"{WRITE_NAME}.yaml"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_agent_lists_an_alias_with_the_schema_of_its_tool(chat: Operations) -> None:
     register(chat, **WRITE)
 
@@ -382,7 +382,7 @@ def test_an_override_of_a_registered_tool_is_effective(chat: Operations) -> None
     assert not chat("get_tool", tool_id=tool_id)["callable"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_authority_of_a_registered_tool_is_reported(operate: Operations) -> None:
     git(operate.root, "init", "-q")
     commit_all(operate.root)

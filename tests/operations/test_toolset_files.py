@@ -105,7 +105,7 @@ def test_a_namespace_that_another_toolset_has_is_a_problem_before_it_is_saved(
     assert f"{MANIFEST} CG401" in places
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_review_counts_the_clashes_that_it_solves_also_in_files_of_other_toolsets(
     operate: Operations,
 ) -> None:

@@ -255,7 +255,7 @@ def without_effects(function: Any) -> Callable[..., object]:
         pytest.param(
             *tool,
             id=f"{tool[0].relative_to(ROOT)}-{tool[2]}",
-            marks=pytest.mark.stress if number % 8 else (),
+            marks=pytest.mark.rest if number % 8 else (),
         )
         for number, tool in enumerate(toolset_tools())
     ],

@@ -98,7 +98,7 @@ def test_a_tool_cannot_write_to_its_environment(
     assert list(installed.parents[1].rglob("planted.py")) == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_unknown_package_is_reported_with_the_installers_message(empty: Path) -> None:
     with pytest.raises(CannotInstallError) as caught:
         environments.interpreter(["nowhere-to-be-found>=1"])

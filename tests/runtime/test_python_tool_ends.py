@@ -23,7 +23,7 @@ def children() -> str:
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @needs_proc
 def test_time_limit_ends_the_processes_that_the_tool_started(workshop: Workshop, mark: str) -> None:
     outcome = workshop.run(STUBBORN, args={"mark": mark}, limits={"timeout_s": 1.5})

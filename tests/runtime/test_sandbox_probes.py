@@ -53,7 +53,7 @@ OF_EACH_CLASS = [probe.name for probe in probes.PROBES if probe.name in IN_SERVE
     "names",
     [
         pytest.param(OF_EACH_CLASS, id="one-of-each-class"),
-        pytest.param(IN_SERVERS, id="all", marks=pytest.mark.stress),
+        pytest.param(IN_SERVERS, id="all", marks=pytest.mark.rest),
     ],
 )
 @pytest.mark.parametrize(("level", "server"), covering(HOLDING, SERVERS))
@@ -68,7 +68,7 @@ def test_probe_inside_an_mcp_server_is_refused(level: str, server: str, names: l
     "names",
     [
         pytest.param([probe.name for probe in probes.PROBES], id="one-of-each-class"),
-        pytest.param(NAMES, id="all", marks=pytest.mark.stress),
+        pytest.param(NAMES, id="all", marks=pytest.mark.rest),
     ],
 )
 @pytest.mark.parametrize("level", HOLDING)
@@ -88,7 +88,7 @@ def test_probe_inside_a_program_succeeds_without_a_sandbox(server: str) -> None:
     assert {one.probe: one.verdict for one in found} == dict.fromkeys(names, "through"), found
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_probe_succeeds_without_a_sandbox_unless_a_limit_refuses_it() -> None:
     passing = {"all": "through", "root": "through", "none": "refused"}
     if not AS_ROOT:

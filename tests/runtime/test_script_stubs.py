@@ -94,7 +94,7 @@ def test_stubs_have_the_types_of_the_schemas() -> None:
     assert typescript_stubs([PARENT, MAIL, LAB]) == TYPESCRIPT
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_type_checker_reads_the_stub(tmp_path: Path) -> None:
     (tmp_path / "tools.pyi").write_text(python_stubs([MAIL, PARENT]), encoding="utf-8")
     use = "from tools import tools\ntools.gmail.messages.list(limit=3)\ntools.gmail(x=1)\nn: int = tools.gmail.messages.list(query='')\n"

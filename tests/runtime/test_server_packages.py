@@ -28,9 +28,9 @@ from tests.package_registry import Registry, used_registry
 npm_is_here = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
 
 
-def with_stress(command: str) -> Any:
+def left_to_rest(command: str) -> Any:
     """Return a parameter for the other of two installers: npm and pip take seconds for each step of a test."""
-    return pytest.param(command, marks=[npm_is_here, pytest.mark.stress])
+    return pytest.param(command, marks=[npm_is_here, pytest.mark.rest])
 
 
 class Copy:
@@ -154,7 +154,7 @@ def test_packages_of_pypi_are_wheels_with_the_hashes_of_all_platforms(
     assert "127.0.0.1" not in program.model_dump_json()
 
 
-@pytest.mark.stress  # tests/models has what each command declares
+@pytest.mark.rest  # tests/models has what each command declares
 @pytest.mark.parametrize(
     ("command", "other"),
     [
@@ -185,7 +185,7 @@ def test_a_source_distribution_is_refused_with_a_hint(
     assert left_over() == []
 
 
-@pytest.mark.parametrize("command", ["uvx", with_stress("npx")])
+@pytest.mark.parametrize("command", ["uvx", left_to_rest("npx")])
 def test_a_deleted_cache_is_installed_again_with_the_same_hashes_or_not_at_all(
     registry: Registry, installer: Installer, command: str
 ) -> None:
@@ -207,9 +207,9 @@ def test_a_deleted_cache_is_installed_again_with_the_same_hashes_or_not_at_all(
     assert left_over() == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @npm_is_here
-@pytest.mark.parametrize("runner", ["npx", with_stress("uvx")])
+@pytest.mark.parametrize("runner", ["npx", left_to_rest("uvx")])
 def test_packages_that_are_still_the_newest_are_not_installed_again(
     registry: Registry, installer: Installer, runner: str
 ) -> None:
@@ -235,7 +235,7 @@ def test_packages_that_are_still_the_newest_are_not_installed_again(
     assert cache.resolve(command, reporting, previous).packages != previous.packages
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @npm_is_here
 def test_files_that_changed_in_the_cache_are_installed_again(
     registry: Registry, installer: Installer
@@ -261,7 +261,7 @@ def test_files_that_changed_in_the_cache_are_installed_again(
     assert len(registry.requests) == seen
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @npm_is_here
 def test_two_installations_at_once_make_one(registry: Registry, installer: Installer) -> None:
     registry.node_server("1.0.0")
@@ -284,7 +284,7 @@ def test_two_installations_at_once_make_one(registry: Registry, installer: Insta
     assert left_over() == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @npm_is_here
 def test_a_full_disk_leaves_nothing_half_installed(
     registry: Registry, installer: Installer, tmp_path: Path
@@ -304,8 +304,8 @@ def test_a_full_disk_leaves_nothing_half_installed(
         subprocess.run(["umount", str(small)], check=True)
 
 
-@pytest.mark.stress
-@pytest.mark.parametrize("command", ["uvx", with_stress("npx")])
+@pytest.mark.rest
+@pytest.mark.parametrize("command", ["uvx", left_to_rest("npx")])
 def test_a_registry_that_does_not_answer_and_a_package_that_it_lacks_are_named(
     registry: Registry, installer: Installer, command: str
 ) -> None:
@@ -325,7 +325,7 @@ def test_a_registry_that_does_not_answer_and_a_package_that_it_lacks_are_named(
         resolved(installer, command, "said")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_package_for_another_python_is_named_as_such(
     registry: Registry, installer: Installer
 ) -> None:
@@ -480,7 +480,7 @@ def test_an_installation_is_removed_if_no_lock_has_it_and_nothing_runs_from_it(
     assert [cache._target(one).is_dir() for one in (locked, used, unused)] == [True, True, False]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_program_of_a_lock_is_a_file_of_its_packages(
     registry: Registry, installer: Installer
 ) -> None:

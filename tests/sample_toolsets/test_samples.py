@@ -108,7 +108,7 @@ def test_page_shows_hostile_data_as_text(
     [
         ("text-kit tools.kit search", {"pattern": "x" * 390}, "light", 1280),
         pytest.param(
-            "text-kit tools.kit diff", {"text": "x" * 300}, "dark", 375, marks=pytest.mark.stress
+            "text-kit tools.kit diff", {"text": "x" * 300}, "dark", 375, marks=pytest.mark.rest
         ),
     ],
 )

@@ -196,7 +196,7 @@ def test_a_question_is_answered_on_the_page_and_by_the_python_api(scripts: Scrip
     assert scripts.show(answer)["result"]["value"] == ["a", "2", "b", "3"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_python_api_runs_and_decides_a_script(scripts: Scripts) -> None:
     with open_project(scripts.root) as project:
         answer = project.chat("c1").call("workspace:run_script", {"script": SOURCE})

@@ -40,7 +40,7 @@ def block(language: str) -> str:
     return "\n".join(line.removeprefix(match[1]) for line in match[2].splitlines())
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_how_to_lets_an_agent_script_its_tools(scripts: Scripts) -> None:
     folder = scripts.root / "toolsets/gmail/tools"
     folder.mkdir(parents=True)

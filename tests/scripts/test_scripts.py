@@ -253,7 +253,7 @@ def test_a_script_waits_at_a_question_that_no_user_is_there_to_answer(
     ]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_approved_call_of_a_script_waits_at_its_question(scripts: Scripts) -> None:
     config = CONFIG.replace('"marks.pay", require', '"marks.order", require')
     (scripts.root / "covalt.yaml").write_text(config)
@@ -325,7 +325,7 @@ def test_a_script_waits_for_an_approval_and_continues_with_the_decision(scripts:
     assert by == ["local"] * 3
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_script_runs_with_the_rights_of_the_principal_that_started_it(scripts: Scripts) -> None:
     source = "tools.marks.pay(name='b')\ntools.marks.hidden(name='c')"
     ended = scripts.approve(scripts.run(source))
@@ -631,7 +631,7 @@ def test_scripts_are_listed_shown_and_cancelled(scripts: Scripts) -> None:
     assert (scripts.marks, scripts.refs()) == (["a"], [])
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_part_of_the_id_also_names_an_ended_script(scripts: Scripts) -> None:
     first, _ = (scripts.run("tools.marks.read()")["id"] for _ in range(2))
     for part in (first[-6:], first[:20], first):
@@ -733,7 +733,7 @@ def test_the_log_has_the_calls_of_a_script_below_it(
     assert waits[1] >= 180
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_log_has_a_call_below_its_own_script_only_and_where_a_script_waits(
     scripts: Scripts, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -754,7 +754,7 @@ def test_the_log_has_a_call_below_its_own_script_only_and_where_a_script_waits(
     ]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_script_of_hidden_tools_does_not_exist_for_a_role(scripts: Scripts) -> None:
     answer = scripts.run(PAID)
     config = CONFIG.replace("  boss:", '  guest: {allow: ["workspace.*"]}\n  boss:')
@@ -884,7 +884,7 @@ def test_an_allowance_can_bind_arguments(scripts: Scripts) -> None:
     assert waiting["allowances"][0]["same"] == {"to": "x"}
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_bound_arguments_are_compared_as_json(scripts: Scripts) -> None:
     source = "for value in [1, True]:\n    tools.marks.flag(name='x', every=value)"
     waiting = scripts.approve(scripts.run(source), next_calls=5, same=["every"])

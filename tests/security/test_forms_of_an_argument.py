@@ -510,7 +510,7 @@ def test_a_waiver_for_a_key_does_not_count_if_another_key_may_be_the_same(
     assert bool(confirmation(waiver, tool, {"d": {"7": "ok", "07": "rm"}})) is asks
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_large_argument_is_compared_fast() -> None:
     value: Any = {"x": 1}
     for _ in range(150):

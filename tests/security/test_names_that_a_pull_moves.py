@@ -110,7 +110,7 @@ def test_a_pull_that_renames_servers_gives_none_the_decisions_about_another(
     assert "to staging" in deployed(operate, "staging:deploy")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @needs_sandbox
 def test_a_pull_that_exchanges_the_programs_of_servers_is_asked_about_by_their_names(
     operate: Operations,

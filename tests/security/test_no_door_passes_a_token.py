@@ -536,7 +536,7 @@ UNITS = [
 ]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.parametrize(("start", "unit"), covering(["", "://", "://a:", "://a:{"], UNITS))
 def test_a_text_of_logins_is_searched_fast(start: str, unit: str) -> None:
     text = start + unit * 20_000

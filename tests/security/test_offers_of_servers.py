@@ -328,7 +328,7 @@ def test_each_template_that_matches_a_uri_must_be_allowed(root: Path) -> None:
         assert opened(root, uri, role="outside") == "unknown"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_resource_with_exactly_the_uri_decides_alone(root: Path) -> None:
     offer(root)
     rule(root, "{pattern: near.any, require: true}")

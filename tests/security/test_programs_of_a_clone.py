@@ -75,7 +75,7 @@ def test_an_installation_imports_nothing_of_the_current_folder(canary: Path) -> 
     assert not canary.exists()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.usefixtures("clone")
 def test_without_a_pip_of_ours_the_archive_of_python_installs(
     canary: Path, monkeypatch: pytest.MonkeyPatch
@@ -135,7 +135,7 @@ def test_no_program_is_found_in_a_relative_folder_of_the_path(canary: Path, tmp_
     assert Path(str(entry["command"])).is_absolute() or entry["command"] == "covalt-git"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.usefixtures("clone")
 def test_the_probes_of_doctor_import_nothing_of_the_current_folder(canary: Path) -> None:
     assert probes.run("process")

@@ -141,7 +141,7 @@ def test_large_fields_of_a_deleted_branch_count(root: Path, tmp_path: Path) -> N
     assert gets_store(root, "reader", "c1", tmp_path) == EVERY_WAY
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_large_fields_of_no_known_commit_count_as_those_of_an_unknown_tool(
     root: Path, tmp_path: Path
 ) -> None:

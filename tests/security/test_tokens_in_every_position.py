@@ -249,7 +249,7 @@ def test_a_secret_in_a_document_in_a_document_is_seen(layers: int) -> None:
     assert {made(32), "tr0ub4dor&3"} <= {found.value for found in credentials(text)}
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.parametrize("text", ["\\" * 500_000, "\\u" * 200_000, "%2" * 200_000, "\\n" * 200_000])
 def test_a_text_of_escapes_is_searched_fast(text: str) -> None:
     assert not credentials(text)
@@ -380,7 +380,7 @@ def test_a_value_after_a_name_with_any_separator_is_not_copied(
     assert notes
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.parametrize("text", ["-a:" * 20_000, "a.b" * 20_000, "-D." * 20_000])
 def test_a_text_of_separators_is_searched_fast(text: str) -> None:
     replace_credentials({"args": ["-c", text], "env": {"A": text}})
@@ -534,7 +534,7 @@ def test_references_and_what_belongs_to_them_stay(text: str) -> None:
     assert replace_credentials(document) == (document, [])
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "text",
     ["${:-" * 50_000, "${" + ":-" * 100_000, "$$" + "{" * 100_000, "a." * 100_000, "a=" * 100_000],
@@ -704,7 +704,7 @@ def test_a_name_like_that_of_a_credential_does_not_announce_one(variables: dict[
     assert replace_credentials(document) == (document, [])
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.parametrize("layers", [20, 2000])
 def test_texts_of_documents_in_documents_are_read_fast(layers: int) -> None:
     text = "x"
@@ -1009,7 +1009,7 @@ def test_a_reference_without_a_value_stays(text: str) -> None:
     assert replace_credentials(document) == (document, [])
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_references_in_references_are_read_fast() -> None:
     text = "${A:-" * 50_000 + "}" * 50_000
     began = time.process_time()

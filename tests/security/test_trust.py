@@ -425,7 +425,7 @@ def test_permissions_that_changed_since_the_review_are_not_trusted(clone: Path) 
     assert all(not row["trusted"] for row in owner(clone)("list_permissions")["permissions"])
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_another_project_at_the_path_of_an_own_one_is_not_trusted(
     tmp_path: Path, clone: Path, cli_in: Callable[..., tuple[int, str]]
 ) -> None:
@@ -540,7 +540,7 @@ def test_a_script_trusts_with_a_reason_that_is_stored(
     assert call(clone) == "not_trusted"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "command",
     [

@@ -1048,7 +1048,7 @@ def test_data_that_an_outer_repository_tracks_is_not_used(
     assert [chat["id"] for chat in Operations(inner)("list_chats")["chats"]] == ["mine"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_submodule_of_an_outer_repository_in_data_is_found(
     outer: Path, inner: Path, theirs_outer: Path, gift: Path
 ) -> None:

@@ -134,7 +134,7 @@ def test_every_page_with_a_button_that_runs_a_call_is_listed() -> None:
     [
         *chosen(covering([1280, 375], OF_EACH_LAYOUT), 0, 5),
         *(
-            pytest.param(width, name, marks=pytest.mark.stress)
+            pytest.param(width, name, marks=pytest.mark.rest)
             for width in (1280, 375)
             for name in sorted(COMMANDS.keys() - {*OF_EACH_LAYOUT})
         ),
@@ -329,7 +329,7 @@ def test_the_hint_of_a_command_with_another_branch_active_can_be_pasted(
     assert hint in printed
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_prompt_switches_the_branch_and_runs_the_call(api: Api, other_branch: Any) -> None:
     asked = Terminal("approval", "approve", other_branch["execution_id"], cwd=api.root)
     asked.answers("switch to 'main' and approve it? [y/N]: ", "y")
@@ -338,7 +338,7 @@ def test_a_prompt_switches_the_branch_and_runs_the_call(api: Api, other_branch: 
     assert api.get("get_chat", chat_id="c1")["active_branch"] == "main"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_prompt_of_a_replay_shows_all_arguments(api: Api, other_branch: Any) -> None:
     api.post("switch_branch", chat_id="c1", branch="main")
     args = {"command": "cat a.txt" + " " * 400 + "; echo pwned"}

@@ -45,11 +45,11 @@ FIRST_WITH_ALLOWLIST = 152
 
 
 def one_of_each_class(attempts: dict[str, str], *classes: Mapping[str, Sequence[str]]) -> list[Any]:
-    """Return parameters: the attempts that represent the classes, and with ``make stress`` all attempts."""
+    """Return parameters: the attempts that represent the classes, and with ``make test-rest`` all attempts."""
     names = [name for rows in classes for row in rows.values() for name in row]
     return [
         pytest.param({name: attempts[name] for name in names}, id="one-of-each-class"),
-        pytest.param(attempts, id="all", marks=pytest.mark.stress),
+        pytest.param(attempts, id="all", marks=pytest.mark.rest),
     ]
 
 

@@ -24,7 +24,7 @@ def drop(page: Page, name: str, content: bytes) -> None:
     )
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     page.goto(f"{served.url}/imports")
     expect(page.get_by_text("Or drop it anywhere on this page.")).to_be_visible()
@@ -34,7 +34,7 @@ def test_a_dropped_bundle_is_reviewed(page: Page, served: Live) -> None:
     expect(page.get_by_role("heading", name="Permissions")).to_be_visible()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_what_needs_a_mouse_or_a_keyboard_is_not_shown_on_a_phone(
     chromium: Browser, api: Api, served: Live
 ) -> None:

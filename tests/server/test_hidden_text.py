@@ -160,7 +160,7 @@ def test_values_that_come_back_from_a_page_are_not_escaped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("filler", "width"), [("x", 390), pytest.param("ls ", 1280, marks=pytest.mark.stress)]
+    ("filler", "width"), [("x", 390), pytest.param("ls ", 1280, marks=pytest.mark.rest)]
 )
 def test_no_part_of_an_argument_scrolls_out_of_view(
     api: Api, page: Page, served: Live, filler: str, width: int

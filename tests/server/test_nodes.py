@@ -120,7 +120,7 @@ def followers() -> int:
     return sum(thread.name == "follower" for thread in threading.enumerate())
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_agent_calls_tools_at_both_nodes_in_turn(
     roots: tuple[Path, Path], ports: list[int]
 ) -> None:

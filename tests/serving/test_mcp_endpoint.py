@@ -523,7 +523,7 @@ def of_each_kind(routes: list[tuple[str, str]]) -> list[tuple[str, str]]:
     ("chosen_of", "least"),
     [
         pytest.param(of_each_kind, 20, id="each-kind"),
-        pytest.param(list, 150, id="all", marks=pytest.mark.stress),
+        pytest.param(list, 150, id="all", marks=pytest.mark.rest),
     ],
 )
 def test_an_agent_token_opens_no_page_no_api_and_no_git(
@@ -798,7 +798,7 @@ def test_a_running_call_ends_when_its_token_is_revoked(
     assert call.error.message in {mcp_endpoint.ENDED, "its client cancelled it"}
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_open_streams_are_closed_when_their_token_is_revoked(
     port: int, tokens: AgentTokens, new_token: Callable[..., str]
 ) -> None:

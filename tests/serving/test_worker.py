@@ -310,7 +310,7 @@ def test_any_server_cancels_a_call(server: Server) -> None:
     assert other.queue.executor is not server.queue.executor
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_client_of_a_server_cancels_its_call(server: Server) -> None:
     call = Background(lambda follower: server.call("slow:hold", follower, args={"text": "x"}))
     call.until(Progress)
@@ -406,7 +406,7 @@ def test_a_call_whose_worker_dies_before_it_began_is_made_by_another(killed: Kil
     assert (made.status, made.result, made.repeated) == ("success", 1, False)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_calls_that_wait_for_their_chat_occupy_no_place_of_a_worker(own: Server) -> None:
     Operations(own.root)("create_chat", chat_id="c2")
     worker = WorkerProcess(own.root, own.queue.open_calls.broker.url, "--concurrency", "2")
@@ -428,7 +428,7 @@ def test_calls_that_wait_for_their_chat_occupy_no_place_of_a_worker(own: Server)
     worker.stop()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_stopped_worker_ends_its_calls_and_cancels_them_after_the_time_for_that(
     own: Server,
 ) -> None:
@@ -450,7 +450,7 @@ def test_a_stopped_worker_ends_its_calls_and_cancels_them_after_the_time_for_tha
     assert call.end().error == "cancelled: the worker was stopped"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_tool_with_a_tag_runs_at_a_worker_with_the_tag_only(own: Server) -> None:
     configure(own.root, 'workers: {tags: {gpu: ["slow.*"]}}')
     url = own.queue.open_calls.broker.url
@@ -470,7 +470,7 @@ def test_a_tool_with_a_tag_runs_at_a_worker_with_the_tag_only(own: Server) -> No
     assert ("app-builder:list_files" in log, "slow:note" in log) == (False, True)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_call_survives_a_restart_of_redis_that_loses_everything(
     root: Path, tmp_path: Path
 ) -> None:
@@ -490,7 +490,7 @@ def test_a_call_survives_a_restart_of_redis_that_loses_everything(
     redis.kill()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_worker_with_another_clone_makes_calls_of_chats_on_a_git_server(
     tmp_path: Path, redis: RedisServer
 ) -> None:

@@ -53,7 +53,7 @@ def test_the_plugin_of_the_how_to_lists_items_after_its_sign_in(
     assert block("python") in (shop.root / "toolsets/my-service/tools/items.py").read_text("utf-8")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_test_of_the_template_passes(shop: World) -> None:
     shop.cli("toolset", "new", "my-service", "--template", "plugin")
     folder = shop.root / "toolsets/my-service"

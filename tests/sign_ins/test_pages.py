@@ -30,7 +30,7 @@ def page(shop: World, chromium: Browser) -> Iterator[Page]:
         assert [error for error in errors if "(UNPROCESSABLE" not in error] == []
 
 
-@pytest.mark.stress  # without JavaScript, the page is the same once it is opened again
+@pytest.mark.rest  # without JavaScript, the page is the same once it is opened again
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 375])
 def test_a_user_signs_in_and_out(shop: World, page: Page, width: int) -> None:
@@ -52,7 +52,7 @@ def test_a_user_signs_in_and_out(shop: World, page: Page, width: int) -> None:
     assert "not signed in" in sign_in.inner_text()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.browser
 def test_a_user_whose_browser_is_on_another_machine_pastes_the_address(
     shop: World, page: Page

@@ -90,7 +90,7 @@ def test_a_reference_out_of_the_folder_gives_any_value_and_its_target_is_not_ope
     assert "shelter.json:" in cli("validate")[1]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_deep_and_wide_documents_end_in_time_with_an_error_or_with_tools(
     root: Path, cli: Cli, file: Path
 ) -> None:

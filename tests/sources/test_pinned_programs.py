@@ -128,7 +128,7 @@ def test_packages_run_only_once_they_are_accepted_and_until_others_are_accepted(
     assert not refreshed(world)["failed"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_accepting_at_once_lists_the_tools_after_the_program(
     world: World, registry: Registry
 ) -> None:
@@ -142,7 +142,7 @@ def test_accepting_at_once_lists_the_tools_after_the_program(
     assert said(world) == "one"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_workspace_as_the_first_argument_of_a_package_is_no_script(
     world: World, registry: Registry
 ) -> None:
@@ -242,7 +242,7 @@ def test_after_its_program_is_accepted_a_server_still_has_to_be_asked_for_its_to
     assert refreshed(world)["refreshed"]["source"]["asked"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_installations_that_no_lock_has_are_removed_unless_they_run(
     world: World, registry: Registry
 ) -> None:

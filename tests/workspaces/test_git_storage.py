@@ -322,7 +322,7 @@ def test_a_server_over_http_gets_the_password_of_a_secret(
             pass
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_server_that_does_not_answer_leaves_the_work_for_the_next_push(tmp_path: Path) -> None:
     _, create = on_files(tmp_path / "server")
     with listening(http_backend(tmp_path / "server")) as port:
@@ -359,7 +359,7 @@ def test_work_that_only_this_machine_has_is_never_hidden(nodes: tuple[Chats, Cha
         a.open("old")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_lease_only_grows(nodes: tuple[Chats, Chats]) -> None:
     a, _ = nodes
     a.new("c1").close()
@@ -378,7 +378,7 @@ def test_the_lease_only_grows(nodes: tuple[Chats, Chats]) -> None:
         assert holder(chat).node == "a"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_chats_move_to_the_server_and_back_with_equal_object_ids(
     nodes: tuple[Chats, Chats],
 ) -> None:

@@ -118,7 +118,7 @@ def test_a_result_is_pushed_when_the_server_is_back_before_the_lease_expires(
     assert RUNNING not in server.refs()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_result_is_pushed_when_the_server_is_back_after_the_lease_expired(
     nodes: tuple[Chats, Chats], server: Server
 ) -> None:
@@ -165,7 +165,7 @@ def test_what_a_process_left_is_pushed_by_the_next_one(
     assert server.refs()["refs/heads/main"] == head
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_work_before_an_error_is_pushed_when_the_server_is_back(
     nodes: tuple[Chats, Chats], server: Server
 ) -> None:

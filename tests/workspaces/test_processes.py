@@ -89,7 +89,7 @@ def test_stale_locks_and_half_written_objects_of_dead_processes_are_cleared(
     assert fsck(chat) == ""
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_reading_works_during_a_write(chats: Chats, chat: ChatStore) -> None:
     upload(chat, "a", b"1")
     with busy(chats, 5, 40) as process:

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.api_client import Api
 from tests.live_server import Live, live
 
-pytestmark = pytest.mark.stress
+pytestmark = pytest.mark.rest
 
 
 @pytest.fixture

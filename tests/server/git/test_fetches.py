@@ -232,7 +232,7 @@ def shape(work: Path) -> tuple[list[str], str]:
 
 @pytest.mark.parametrize(
     ("version", "depth"),
-    [("0", "1"), ("2", "3"), pytest.param("2", "50", marks=pytest.mark.stress)],
+    [("0", "1"), ("2", "3"), pytest.param("2", "50", marks=pytest.mark.rest)],
 )
 def test_a_shallow_clone_is_as_git_would_make_it(
     tangled: GitServed, tmp_path: Path, version: str, depth: str

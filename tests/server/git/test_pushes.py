@@ -98,7 +98,7 @@ def test_edits_are_committed_before_a_push_and_refuse_it(
     assert sources == ["push", "edit", "user_upload", "user_upload"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_large_push_comes_in_chunks(served: GitServed, work: Path) -> None:
     chance = random.Random(3)
     for number in range(2):

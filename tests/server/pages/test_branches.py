@@ -117,7 +117,7 @@ def test_an_edited_result_does_not_drop_a_line_that_comes_later(
     assert folder(branched)["a.txt"] == "mine\n"
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_back_to_a_page_that_answered_a_form_opens_the_page_of_the_merge(
     page: BrowserPage, served: Live, branched: Api
 ) -> None:
@@ -300,7 +300,7 @@ RESULT = "".join(
 )
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_showing_the_result_of_a_merge_leads_to_it_or_to_why_there_is_none(
     context: BrowserContext, served: Live, four_changes: Api
 ) -> None:
@@ -390,7 +390,7 @@ def long_names(api: Api) -> Api:
     return api
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_no_page_of_a_merge_scrolls_sideways(
     page: BrowserPage, served: Live, long_names: Api
 ) -> None:
@@ -624,7 +624,7 @@ def test_two_designs_are_previewed_compared_and_merged_in_both_directions(
     [
         "Merge",
         *(
-            pytest.param(step, marks=pytest.mark.stress)
+            pytest.param(step, marks=pytest.mark.rest)
             for step in ("Show the result", "Edit the result")
         ),
     ],

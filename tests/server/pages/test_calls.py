@@ -407,7 +407,7 @@ def test_an_approved_call_that_waits_is_not_shown_as_pending(visitor: Visitor, a
     visitor.send(visitor.open(first.address).form("/cancel"))
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.usefixtures("at_once")
 def test_the_page_of_a_running_call_shows_its_progress_and_result(
     chromium: Browser, api: Api

@@ -215,7 +215,7 @@ def test_a_conversation_opens_at_its_newest_turn(
         expect(page.get_by_label("Message", exact=True)).to_be_in_viewport()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_page_keeps_its_end_in_view_until_its_reader_scrolls(
     page: BrowserPage, served: Live, api: Api
 ) -> None:
@@ -235,7 +235,7 @@ def test_a_page_keeps_its_end_in_view_until_its_reader_scrolls(
     expect(oldest).to_be_in_viewport()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_row_that_a_key_unfolds_stays_where_it_is(
     page: BrowserPage, served: Live, api: Api
 ) -> None:
@@ -273,7 +273,7 @@ def test_the_end_links_to_the_calls_that_wait_for_a_decision(visitor: Visitor, a
     assert f"u-{made['id']}" in [one.get("id") for one in page.named("li")]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_the_message_of_a_form_is_in_view_at_the_end(
     page: BrowserPage, served: Live, api: Api
 ) -> None:

@@ -9,7 +9,7 @@ from tests.api_client import Api
 from tests.live_server import Live
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.browser
 def test_the_editor_has_each_tag_of_html_as_often_as_it_was_typed(
     page: Page, served: Live, api: Api
@@ -27,7 +27,7 @@ def test_the_editor_has_each_tag_of_html_as_often_as_it_was_typed(
     ("address", "line", "col"),
     [
         ("/toolsets/data-lab/edit/tools/lab.py", 2, 4),
-        pytest.param("/config/edit", 1, 1, marks=pytest.mark.stress),
+        pytest.param("/config/edit", 1, 1, marks=pytest.mark.rest),
     ],
 )
 def test_an_editor_of_the_project_has_the_focus_and_its_caret_at_the_place_that_was_asked_for(

@@ -180,7 +180,7 @@ def test_a_url_is_shown_and_opened_by_the_user(page: Page, served: Live) -> None
     expect(page.get_by_role("link", name="javascript")).to_have_count(0)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_question_is_answered_in_the_conversation(page: Page, served: Live) -> None:
     page.goto(f"{served.url}/tools/quiz:careful?chat=c1")
     page.get_by_role("button", name="Request approval").click()

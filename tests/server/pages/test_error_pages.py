@@ -30,7 +30,7 @@ def links_of(page: str) -> list[str]:
     return [unescape(address) for address in found]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_each_error_page_has_links_that_lead_on(api: Api) -> None:
     client = api.client()
     leads: dict[str, bool] = {}

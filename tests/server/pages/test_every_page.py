@@ -231,7 +231,7 @@ def test_every_route_of_a_page_is_opened(served: Live, ids: dict[str, str]) -> N
     ("path", "view"),
     [
         pytest.param(
-            *row.values, marks=row.marks if row.values[0] in IN_EACH_RUN else pytest.mark.stress
+            *row.values, marks=row.marks if row.values[0] in IN_EACH_RUN else pytest.mark.rest
         )
         for row in covering(PAGES, VIEWS)
     ],
@@ -283,7 +283,7 @@ SHIFTS = """() => new Promise((done) => {
         ("/chats/c1?compare=idea", 375),
         ("/chats/parted/diff?old=idea&new=main&view=split", 375),
         *(
-            pytest.param(*row, marks=pytest.mark.stress)
+            pytest.param(*row, marks=pytest.mark.rest)
             for row in (
                 ("/chats/long", 375),
                 ("/chats/long?preview=app.html#end", 1280),
@@ -327,7 +327,7 @@ def in_ten_parts(app: Flask) -> None:
         return answer
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_nothing_moves_on_a_page_that_arrives_in_parts(api: Api, chromium: Browser) -> None:
     with live(api.root, prepare=in_ten_parts) as own, chromium.new_context() as context:
         page = context.new_page()

@@ -130,7 +130,7 @@ def test_a_second_import_after_an_edit_neither_loses_nor_widens_the_folders(
     assert [*Api.of(root).get("get_toolset", toolset_id="mcp")["ended"]] == ["process-clock"]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_renamed_server_is_offered_its_folder_and_listed_before_others_are_accepted(
     visitor: Visitor, scripts: dict[str, Path], root: Path
 ) -> None:

@@ -178,7 +178,7 @@ def test_a_grant_of_a_replaced_server_is_revoked_where_its_notice_is(
     assert "that it no longer has" not in visitor.open("/toolsets/mcp").text
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_second_file_with_the_same_servers_leaves_the_enabled_toolset_without_error(
     visitor: Visitor,
 ) -> None:

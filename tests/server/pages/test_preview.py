@@ -58,7 +58,7 @@ def test_a_conversation_shows_the_app_of_its_branch_and_follows_it(
     expect(app(page).locator("h1")).to_have_text("Other")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_both_sides_of_a_comparison_follow_their_branches(
     page: Page, served: Live, api: Api
 ) -> None:
@@ -85,7 +85,7 @@ def test_both_sides_of_a_comparison_follow_their_branches(
         expect(page.locator(".preview-sides section").nth(side)).to_be_in_viewport(ratio=1)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_what_an_open_page_compares_follows_a_switch_in_another_window(
     page: Page, served: Live, api: Api
 ) -> None:
@@ -116,7 +116,7 @@ def test_what_an_open_page_compares_follows_a_switch_in_another_window(
     expect(page.locator("#last")).to_contain_text("dark")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_answer_for_an_earlier_address_does_not_bring_the_earlier_preview_back(
     page: Page, served: Live, api: Api
 ) -> None:
@@ -144,7 +144,7 @@ def test_an_answer_for_an_earlier_address_does_not_bring_the_earlier_preview_bac
     assert not [frame for frame in page.evaluate("frames_shown") if "index.html" in frame]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_conversation_has_the_whole_width_without_a_pane_beside_it(
     page: Page, served: Live, api: Api
 ) -> None:
@@ -159,7 +159,7 @@ def test_a_conversation_has_the_whole_width_without_a_pane_beside_it(
     assert head["width"] > content["width"] * 0.9
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_wide_app_is_scaled_into_its_pane(page: Page, served: Live, api: Api) -> None:
     api.write("index.html", "<p id='w'></p><script>w.textContent = innerWidth</script>")
     page.set_viewport_size(WIDE)
@@ -180,7 +180,7 @@ def test_a_wide_app_is_scaled_into_its_pane(page: Page, served: Live, api: Api) 
     expect(app(page).locator("#w")).to_have_text("1280")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_phone_opens_and_closes_the_preview_by_links(page: Page, served: Live, api: Api) -> None:
     api.write("index.html", "<h1>App</h1>")
     page.set_viewport_size(PHONE)

@@ -80,7 +80,7 @@ def test_the_server_reads_the_files_that_a_search_leaves_pending(
 
 
 @pytest.mark.browser
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.parametrize("kind", ["file", "call", "message"])
 def test_a_result_in_a_long_text_is_in_view_and_marked(
     page: Page, served: Live, api: Api, kind: str
@@ -135,7 +135,7 @@ def test_keys_search_move_and_go(page: Page, garden: dict[str, str]) -> None:
     page.wait_for_url("**/approvals")
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.browser
 def test_keys_use_the_main_link_of_a_row(page: Page, api: Api) -> None:
     call = api.call("app-builder:run_command", command="ls")

@@ -101,7 +101,7 @@ def test_an_uploaded_document_is_checked_and_its_lines_stay(visitor: Visitor, ro
     assert added.read_bytes() == content.encode()
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_pets_are_created_read_updated_and_deleted_on_pages(
     visitor: Visitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,7 @@ def test_a_table_is_sorted_filtered_and_read_by_pages(visitor: Visitor, api: Api
     assert "Next" not in [link.text for link in last.links]
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_reader_without_a_mouse_stays_at_the_table(
     page: BrowserPage, served: Live, api: Api
 ) -> None:

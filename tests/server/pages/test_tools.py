@@ -414,7 +414,7 @@ def test_the_folder_of_a_server_that_did_not_start_is_granted_on_the_page(
     assert visitor.send(typed, folder="/nowhere").status == 409
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_an_observation_shows_what_a_server_lacks_and_grants_nothing(
     visitor: Visitor, root: Path
 ) -> None:

@@ -171,7 +171,7 @@ def test_a_file_of_the_user_that_cannot_be_used_is_one_thing_to_do(
     assert name == "trusted-folders" or name in visitor.open("/toolsets/tracker").text
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 @pytest.mark.browser
 def test_the_menu_that_grants_all_stays_in_the_window_and_its_message_is_in_view(
     page: Page, served: Live

@@ -148,7 +148,7 @@ def test_no_message_of_an_artifact_sets_another_height(api: Api, chromium: Brows
         assert [path for path in own.paths if not expected.match(path)] == []
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_flood_of_heights_changes_the_frame_at_most_30_times_a_second(
     api: Api, chromium: Browser
 ) -> None:

@@ -48,7 +48,7 @@ def wait_for_height(page: Page, expected: int) -> None:
     [
         (TALL, 1234),
         *(
-            pytest.param(*row, marks=pytest.mark.stress)
+            pytest.param(*row, marks=pytest.mark.rest)
             for row in (
                 ("<!doctype html><p style='height: 9999px; margin: 0'>", 4000),
                 (
@@ -88,7 +88,7 @@ def test_a_frame_follows_content_that_grows_and_shrinks(
     wait_for_height(page, 200)
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_content_that_follows_the_frame_does_not_make_it_grow_without_end(
     opened: Callable[[str], Page], api: Api
 ) -> None:
@@ -98,7 +98,7 @@ def test_content_that_follows_the_frame_does_not_make_it_grow_without_end(
     assert page.locator("iframe.artifact").evaluate("one => one.clientHeight") < 1000
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_a_frame_has_a_fixed_height_without_scripts(
     chromium: Browser, served: Live, api: Api
 ) -> None:

@@ -12,7 +12,7 @@ from tests.server.outside import Outside
 from tests.server.render.page_tool import add_page_tool, show
 from tests.server.render.test_frames import put_preview
 
-pytestmark = pytest.mark.stress
+pytestmark = pytest.mark.rest
 
 Kind = Callable[[Api], AbstractContextManager[str]]
 

@@ -72,7 +72,7 @@ def content(page: Page) -> Locator:
     return around.frame_locator("iframe").locator("#told:not(:empty)")
 
 
-@pytest.mark.parametrize("name", ["127.0.0.1", pytest.param("localhost", marks=pytest.mark.stress)])
+@pytest.mark.parametrize("name", ["127.0.0.1", pytest.param("localhost", marks=pytest.mark.rest)])
 def test_our_token_never_reaches_the_server_of_a_tool(
     api: Api, chromium: Browser, name: str
 ) -> None:
@@ -102,7 +102,7 @@ def test_our_token_never_reaches_the_server_of_a_tool(
     }
 
 
-@pytest.mark.stress
+@pytest.mark.rest
 def test_every_page_that_shows_a_result_shows_its_frame(api: Api, chromium: Browser) -> None:
     """A browser keeps the policy of a page as it loaded it, also for the calls that are added later."""
     message = str(api.post("add_message", chat_id="c1", text="Start it")["message_id"])
