@@ -13,7 +13,7 @@ THEIRS := $(VENV)/servers
 # Where Python may not keep what it compiled, as in many containers, every process that a test starts compiles all again.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: run test test-rest test-all test-quick stress faults check static lint docs browser redis screenshots servers format clean
+.PHONY: run test test-rest test-all test-quick test-lowest stress faults check static lint docs browser redis screenshots servers format clean
 
 # A sample project in $(SAMPLE), some work done in it, and the server that shows it.
 # `exec`: make sends its signals to the shell of the recipe, which would end without the server.
@@ -37,7 +37,15 @@ test-all:
 
 # The tests that need no browser and no third-party MCP server, and do not take long.
 test-quick: $(READY)
-	$(BIN)/pytest -n auto --dist worksteal -m "not browser and not servers and not rest and not slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "not browser and not servers and not rest and not slow" $(QUICK)
+
+# The quick tests with the lowest version of each package that pyproject.toml allows: a user's other packages may need it.
+# The tools of development need newer ones of a few, which pip reports; only the site of the documents cannot be built so.
+test-lowest:
+	$(MAKE) .venv-lowest/.ready VENV=.venv-lowest
+	.venv-lowest/bin/python -m tests.lowest > .venv-lowest/lowest.txt
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --requirement .venv-lowest/lowest.txt
+	$(MAKE) test-quick VENV=.venv-lowest QUICK="--ignore=tests/test_site.py"
 
 # What takes longer than a test may: kills, broken disks, many writers, many trees (docs/project/stress.md).
 stress: $(READY)
