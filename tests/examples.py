@@ -6,7 +6,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-from _pytest.mark import ParameterSet
 
 FACTOR = float(os.environ.get("COVALT_EXAMPLES", "0.25"))
 """What every number of hypothesis's examples is multiplied by."""
@@ -18,6 +17,11 @@ EVERY = 1 if FACTOR >= 1 else 5
 def examples(number: int) -> int:
     """Return how many examples to try where ``number`` are thought to be enough for long."""
     return max(1, round(number * FACTOR))
+
+
+def rest(*values: Any, id: str | None = None) -> Any:  # noqa: A002 - as that of pytest.param
+    """Return a row of parameters that runs with ``make test-rest``: another row of its class runs in every run."""
+    return pytest.param(*values, id=id, marks=pytest.mark.rest)
 
 
 def covering(*columns: Sequence[Any]) -> list[Any]:
@@ -65,18 +69,3 @@ def first_of(rows: Iterable[Sequence[Any]], *classes: Sequence[int]) -> list[Any
         parameters.append(pytest.param(*row, marks=pytest.mark.rest if values <= known else ()))
         known |= values
     return parameters
-
-
-def chosen(rows: Iterable[Any], *places: int) -> list[Any]:
-    """Return parameters of which those at these places run in every run; the others run with ``make test-rest``.
-
-    For tables whose classes are seen by reading the code that decides about them.
-    """
-    return [
-        row
-        if place in places
-        else row._replace(marks=[*row.marks, pytest.mark.rest])
-        if isinstance(row, ParameterSet)
-        else pytest.param(*(row if isinstance(row, tuple) else (row,)), marks=pytest.mark.rest)
-        for place, row in enumerate(rows)
-    ]

@@ -21,14 +21,14 @@ from covalt_git.models.chats import WorkspaceManifest
 from covalt_git.models.commit_record import CallRecord
 from covalt_git.project import Project
 from covalt_git.toolsets.new_project import create_project
-from tests.examples import chosen
+from tests.examples import rest
 
 Result = TypeVar("Result")
 
 VERSIONS = ("2026-07-28", "legacy")
 """The stateless protocol, and the newest with sessions."""
 versions = pytest.mark.parametrize("version", VERSIONS)
-one_version = pytest.mark.parametrize("version", chosen(VERSIONS, 0))
+one_version = pytest.mark.parametrize("version", [VERSIONS[0], rest(VERSIONS[1])])
 """For what both versions do by the same code; with sessions, it runs with ``make test-rest``."""
 
 

@@ -16,7 +16,7 @@ from covalt_git.json_values.json_schema import InvalidArgumentsError
 from covalt_git.models.outcomes import Log
 from covalt_git.workspaces.writer import Writer
 from tests.calls.conftest import World, code
-from tests.examples import chosen
+from tests.examples import rest
 
 UNNAMED = "files/" + hashlib.sha256(b"unnamed").hexdigest()[:16] + ".png"
 
@@ -95,27 +95,18 @@ def test_read_only_calls_run_on_the_last_commit_while_the_chat_is_held(
 
 @pytest.mark.parametrize(
     ("how", "what", "concurrently"),
-    chosen(
-        [
-            ("write", "lie.txt", True),
-            ("write", "lie.txt", False),
-            ("change", "a.txt", False),
-            ("empty", "empty folders", True),
-            ("delete", "a.txt, runs.txt", True),
-            ("delete", "a.txt, runs.txt", False),
-            ("raise", "lie.txt", False),
-            ("unnamed", UNNAMED, True),
-            ("unnamed", UNNAMED, False),
-            ("wrong hash", UNNAMED, False),
-        ],
-        0,
-        2,
-        3,
-        4,
-        6,
-        7,
-        9,
-    ),
+    [
+        ("write", "lie.txt", True),
+        rest("write", "lie.txt", False),
+        ("change", "a.txt", False),
+        ("empty", "empty folders", True),
+        ("delete", "a.txt, runs.txt", True),
+        rest("delete", "a.txt, runs.txt", False),
+        ("raise", "lie.txt", False),
+        ("unnamed", UNNAMED, True),
+        rest("unnamed", UNNAMED, False),
+        ("wrong hash", UNNAMED, False),
+    ],
 )
 def test_a_read_only_tool_that_writes_fails_and_its_files_are_restored(
     reader: World, pool: ThreadPoolExecutor, how: str, what: str, *, concurrently: bool
@@ -143,7 +134,7 @@ def test_a_read_only_tool_that_writes_fails_and_its_files_are_restored(
     reader.git("fsck", "--strict")
 
 
-@pytest.mark.parametrize("concurrently", chosen([True, False], 0))
+@pytest.mark.parametrize("concurrently", [True, rest(False)])
 def test_a_read_only_tool_may_return_images(
     reader: World, pool: ThreadPoolExecutor, *, concurrently: bool
 ) -> None:

@@ -15,7 +15,7 @@ from covalt_git.runtime import sandbox_levels
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.workspaces.lock import CancelledError
 from tests.calls.conftest import World, code
-from tests.examples import chosen
+from tests.examples import rest
 
 IMPORTED = "source_type: zip\n"
 
@@ -145,7 +145,7 @@ def test_a_successful_call_is_one_commit_that_holds_everything(world: World) -> 
     assert world.waiting() == []
 
 
-@pytest.mark.parametrize("how", chosen(["deleted", "link", "file"], 0, 1))
+@pytest.mark.parametrize("how", ["deleted", "link", rest("file")])
 def test_deleting_the_workspace_fails_the_call_and_touches_nothing_outside(
     world: World, how: str
 ) -> None:

@@ -12,7 +12,7 @@ from covalt_git.calls.idempotency import IdTakenError
 from covalt_git.names import new_id
 from covalt_git.workspaces import branches
 from tests.calls.conftest import World, code
-from tests.examples import chosen
+from tests.examples import rest
 from tests.settling import until
 
 
@@ -50,21 +50,15 @@ def test_a_call_repeated_while_it_runs_waits_for_its_end(world: World, key: str)
 
 @pytest.mark.parametrize(
     ("tool", "other", "index"),
-    chosen(
-        [
-            ("fail", {}, "present"),
-            ("add", {"text": "b"}, "present"),
-            ("add", {"text": "b"}, "deleted"),
-            ("add", {"text": "a", "times": True}, "unusable"),
-            ("add", {"text": "a", "times": 1, "chat_id": "c2"}, "present"),
-            ("add", {"text": "a", "times": 1, "chat_id": "c2"}, "deleted"),
-            ("add", {"text": "a", "times": 1, "chat_id": "c2"}, "unusable"),
-        ],
-        0,
-        1,
-        3,
-        5,
-    ),
+    [
+        ("fail", {}, "present"),
+        ("add", {"text": "b"}, "present"),
+        rest("add", {"text": "b"}, "deleted"),
+        ("add", {"text": "a", "times": True}, "unusable"),
+        rest("add", {"text": "a", "times": 1, "chat_id": "c2"}, "present"),
+        ("add", {"text": "a", "times": 1, "chat_id": "c2"}, "deleted"),
+        rest("add", {"text": "a", "times": 1, "chat_id": "c2"}, "unusable"),
+    ],
 )
 def test_a_key_belongs_to_one_call(
     world: World, key: str, tool: str, other: dict[str, Any], index: str

@@ -25,7 +25,7 @@ from covalt_git.models.outcomes import Log, Progress
 from covalt_git.workspaces import branches
 from tests.calls.conftest import World, make_world
 from tests.calls.lying_server import LyingServer, state, task
-from tests.examples import chosen
+from tests.examples import rest
 from tests.mcp_client import talk
 from tests.operations_client import Operations
 from tests.settling import until
@@ -89,7 +89,7 @@ def answers_once(server: LyingServer, **ended: Any) -> list[str]:
     return given
 
 
-@pytest.mark.parametrize("event", chosen([Progress, Log], 1))
+@pytest.mark.parametrize("event", [rest(Progress), Log])
 def test_an_answer_that_arrives_while_the_server_of_covalt_git_stops_is_recorded(
     world: World, server: LyingServer, event: type[Progress | Log]
 ) -> None:

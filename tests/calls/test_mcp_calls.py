@@ -24,7 +24,7 @@ from covalt_git.models.outcomes import Log, Progress
 from covalt_git.runtime import sandbox_levels
 from covalt_git.trust.own_data import adopt
 from tests.calls.conftest import World, code, make_world
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.settling import until
 from tests.taking_servers import take
@@ -200,24 +200,15 @@ def test_texts_files_links_and_structured_content_are_results(world: World) -> N
 
 @pytest.mark.parametrize(
     ("tool", "args", "expected", "message", "value"),
-    chosen(
-        [
-            ("fail", {}, "tool_failed", "no such city", None),
-            ("fail", {"structure": True}, "tool_failed", "no such city", {"city": None}),
-            ("protocol_error", {}, "server_error", "the moon is wrong (-32001)", None),
-            ("die", {}, "server_ended", "it was all too much", None),
-            (
-                "die",
-                {},
-                "server_ended",
-                "during the request; the tool may have had its effect;",
-                None,
-            ),
-        ],
-        1,
-        2,
-        3,
-    ),
+    [
+        rest("fail", {}, "tool_failed", "no such city", None),
+        ("fail", {"structure": True}, "tool_failed", "no such city", {"city": None}),
+        ("protocol_error", {}, "server_error", "the moon is wrong (-32001)", None),
+        ("die", {}, "server_ended", "it was all too much", None),
+        rest(
+            "die", {}, "server_ended", "during the request; the tool may have had its effect;", None
+        ),
+    ],
 )
 def test_an_error_of_the_tool_or_server_fails_only_its_own_call(
     world: World, tool: str, args: dict[str, Any], expected: str, message: str, value: Any

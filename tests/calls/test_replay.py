@@ -20,7 +20,7 @@ from covalt_git.json_values.difference import Difference
 from covalt_git.runtime import sandbox_levels
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World
-from tests.examples import chosen
+from tests.examples import rest
 from tests.settling import until
 from tests.workspaces.stores import layout_of, upload
 
@@ -100,7 +100,7 @@ def test_differences_are_reported_and_kept_on_a_branch(world: World) -> None:
 # Which calls may be replayed
 
 
-@pytest.mark.parametrize("tool", chosen(["ask", "quiet"], 0))
+@pytest.mark.parametrize("tool", ["ask", rest("quiet")])
 def test_a_call_that_required_approval_requires_it_again(world: World, tool: str) -> None:
     made = world.approve(world.ask(tool, text="a")).call
     before = branches(world)
@@ -124,7 +124,7 @@ def other_code(world: World) -> None:
     world.edit(CODE, RETURN, TWICE)
 
 
-@pytest.mark.parametrize("change", chosen([other_call, other_code], 1))
+@pytest.mark.parametrize("change", [rest(other_call), other_code])
 def test_the_user_approves_only_the_call_and_the_code_that_they_were_asked_about(
     world: World, change: Callable[[World], None]
 ) -> None:

@@ -11,7 +11,7 @@ from covalt_git.elicitation.requests import Inquiry
 from covalt_git.gateway.elicitation import input_required
 from covalt_git.models.elicitation import Question
 from covalt_git.project import Project
-from tests.examples import chosen
+from tests.examples import rest
 from tests.mcp_client import (
     Requests,
     by_turns,
@@ -141,7 +141,7 @@ def test_labels_of_a_form_are_shown_without_hidden_characters_and_its_values_are
 
 
 @pytest.mark.parametrize(
-    ("tool", "lacking"), chosen([("name", "elicitation"), ("several", "sampling")], 0)
+    ("tool", "lacking"), [("name", "elicitation"), rest("several", "sampling")]
 )
 def test_a_client_learns_which_capability_it_lacks(shared: Path, tool: str, lacking: str) -> None:
     async def say(client: Client) -> types.ErrorData:

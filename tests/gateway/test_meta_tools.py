@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from tests.examples import chosen
+from tests.examples import rest
 from tests.mcp_client import call, commits, talk, text, tool_names
 
 
@@ -26,7 +26,7 @@ def test_search_mode_lists_the_meta_tools_and_scripts(shared: Path) -> None:
 
 @pytest.mark.requirement("toolshed-search_tools", "toolshed-read_tool")
 @pytest.mark.parametrize(
-    ("style", "name"), chosen([("dots", "demo.write"), ("underscore", "demo_write")], 0)
+    ("style", "name"), [("dots", "demo.write"), rest("underscore", "demo_write")]
 )
 def test_a_tool_is_found_read_and_called(shared: Path, style: str, name: str) -> None:
     async def say(client: Client) -> Any:

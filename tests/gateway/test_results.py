@@ -9,7 +9,7 @@ from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
 
 from covalt_git.gateway import results
-from tests.examples import chosen
+from tests.examples import rest
 from tests.mcp_client import (
     TOOLSETS,
     by_turns,
@@ -43,7 +43,7 @@ def test_mixed_content_keeps_its_order(shared: Path) -> None:
     assert result.content[4].resource.text == "A"
 
 
-@pytest.mark.parametrize("tool", chosen(["large", "lies"], 1))
+@pytest.mark.parametrize("tool", [rest("large"), "lies"])
 def test_a_file_over_the_limit_is_a_link_alone_whatever_size_its_reference_has(
     shared: Path, tool: str
 ) -> None:

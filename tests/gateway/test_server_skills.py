@@ -20,7 +20,7 @@ from covalt_git.manifests.state_files import lock_file, write_lock
 from covalt_git.sources.refresh import ToolDifference, find_source, refresh
 from tests.api_client import BEARER, HOME, Api
 from tests.command import run_here as run
-from tests.examples import chosen
+from tests.examples import rest
 from tests.mcp_client import make_project, read, refused, talk
 from tests.operations_client import Operations
 from tests.skill_requests import get_skill, list_skills, read_directory
@@ -181,7 +181,7 @@ def _longer(served: Path) -> None:
     (served / "docs/pdf/SKILL.md").write_text(f"{SKILL}more\n")
 
 
-@pytest.mark.parametrize("change", chosen([_other_text, _longer], 0))
+@pytest.mark.parametrize("change", [_other_text, rest(_longer)])
 def test_a_file_that_is_not_the_accepted_one_is_not_passed_on(
     root: Path, served: Path, change: Callable[[Path], None]
 ) -> None:
@@ -373,24 +373,18 @@ def test_the_pages_show_a_skill_of_a_server_and_accept_it_as_it_was_shown(
 
 @pytest.mark.parametrize(
     ("change", "reason"),
-    chosen(
-        [
-            ({"resources": "dynamic"}, "its files are dynamic"),
-            ({"uri": "skill://docs/../pdf/SKILL.md"}, "its URI must have the form"),
-            ({"uri": "skill://docs/other/SKILL.md"}, "must be its name"),
-            ({"frontmatter": {"name": "Pdf", "description": "x"}}, "its name must be"),
-            ({"frontmatter": {"name": "pdf"}}, "it must have a description"),
-            ({"resources": []}, "it must list SKILL.md"),
-            (
-                {"resources": [{"uri": "skill://a/b", "digest": "sha256:1", "size": 1}]},
-                "the digest of",
-            ),
-        ],
-        0,
-        1,
-        5,
-        6,
-    ),
+    [
+        ({"resources": "dynamic"}, "its files are dynamic"),
+        ({"uri": "skill://docs/../pdf/SKILL.md"}, "its URI must have the form"),
+        rest({"uri": "skill://docs/other/SKILL.md"}, "must be its name"),
+        rest({"frontmatter": {"name": "Pdf", "description": "x"}}, "its name must be"),
+        rest({"frontmatter": {"name": "pdf"}}, "it must have a description"),
+        ({"resources": []}, "it must list SKILL.md"),
+        (
+            {"resources": [{"uri": "skill://a/b", "digest": "sha256:1", "size": 1}]},
+            "the digest of",
+        ),
+    ],
 )
 def test_an_entry_without_the_form_of_the_specification_is_left_out_with_a_reason(
     root: Path, served: Path, change: dict[str, Any], reason: str

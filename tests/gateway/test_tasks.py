@@ -19,8 +19,7 @@ from covalt_git.gateway.tasks import task_notices
 from covalt_git.names import new_id
 from covalt_git.project import Project
 from tests import tasks_client as tasks
-from tests.examples import chosen
-from tests.mcp_client import VERSIONS, add_toolset, call, make_project, refused, talk
+from tests.mcp_client import add_toolset, call, make_project, one_version, refused, talk
 from tests.operations_client import Operations
 from tests.tasks_client import EXTENSIONS, MISSING_CAPABILITY, Created, get, start, until
 from tests.workspaces.stores import dying
@@ -361,7 +360,7 @@ def test_errors_of_tasks_of_tools_with_an_output_schema_reach_every_client(
     assert (result.get("structuredContent") is None) is (tool.output_schema is not None)
 
 
-@pytest.mark.parametrize("version", chosen(VERSIONS, 0))
+@one_version
 def test_a_client_without_tasks_cannot_call_a_tool_that_requires_them(
     root: Path, version: str
 ) -> None:

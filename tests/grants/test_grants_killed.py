@@ -10,7 +10,7 @@ from covalt_git.models.toolset_state import ToolsetState
 from covalt_git.toolsets.overrides import override_tool
 from covalt_git.toolsets.state_store import set_enabled
 from covalt_git.toolsets.toolset import read_toolset
-from tests.examples import EVERY, chosen
+from tests.examples import EVERY, named
 from tests.grants.test_grants_merged import MANIFEST
 from tests.killing import kills
 
@@ -34,7 +34,7 @@ def decided(root: Path) -> ToolsetState:
 
 
 @pytest.mark.kills
-@pytest.mark.parametrize("name", chosen(DECISIONS, 0, 2))
+@pytest.mark.parametrize("name", named(DECISIONS, "toolset enable", "grant add"))
 def test_a_killed_decision_is_made_or_not(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "toolsets/demo"
     folder.mkdir(parents=True)

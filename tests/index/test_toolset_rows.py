@@ -11,7 +11,7 @@ from covalt_git.json_values import JsonObject
 from covalt_git.toolsets.builtin_tools import BUILTINS
 from covalt_git.toolsets.new_project import SAMPLES
 from covalt_git.toolsets.toolset import read_toolset
-from tests.examples import chosen
+from tests.examples import rest
 from tests.index.rows import open_index, synced
 from tests.toolsets.projects import HEAD, HELLO, MANIFEST, put, put_hello
 
@@ -29,17 +29,13 @@ def list_toolsets(root: Path) -> list[JsonObject]:
 
 @pytest.mark.parametrize(
     "broken",
-    chosen(
-        [
-            "tools: [",
-            "",
-            UNKNOWN_KEY,
-            MANIFEST.replace("tools.hello", "tools.gone"),
-            MANIFEST.replace("id: hello", "id: other"),
-        ],
-        0,
-        2,
-    ),
+    [
+        "tools: [",
+        rest(""),
+        UNKNOWN_KEY,
+        rest(MANIFEST.replace("tools.hello", "tools.gone")),
+        rest(MANIFEST.replace("id: hello", "id: other")),
+    ],
     ids=["no-yaml", "empty", "unknown-key", "no-module", "another-id"],
 )
 def test_a_broken_toolset_keeps_its_last_valid_rows(root: Path, broken: str) -> None:

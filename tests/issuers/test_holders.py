@@ -28,7 +28,7 @@ from covalt_git.serving import mcp_endpoint
 from covalt_git.system import atomic_write
 from covalt_git.trust import Consents, config_permissions
 from tests.api_client import Api, answered, make_project, refused
-from tests.examples import chosen
+from tests.examples import rest
 from tests.issuers import tokens
 from tests.issuers.guarded import call, code_of, get, guard, make_chat, tell
 from tests.issuers.tokens import ARGS, AUDIENCE, ISSUER, TOOL
@@ -413,15 +413,12 @@ def refusal(port: int, token: str, name: str = "guarded.echo") -> ErrorData:
 
 @pytest.mark.parametrize(
     ("changes", "code", "error"),
-    chosen(
-        [
-            ({"aud": AUDIENCE}, -32002, "audience_mismatch"),
-            ({"caps": ["read"]}, -32002, "insufficient_capabilities"),
-            ({"blast_radius": "*"}, -32002, "blast_radius_exceeded"),
-            ({"inp_hash": "x"}, -32002, "exec_binding_invalid"),
-        ],
-        0,
-    ),
+    [
+        ({"aud": AUDIENCE}, -32002, "audience_mismatch"),
+        rest({"caps": ["read"]}, -32002, "insufficient_capabilities"),
+        rest({"blast_radius": "*"}, -32002, "blast_radius_exceeded"),
+        rest({"inp_hash": "x"}, -32002, "exec_binding_invalid"),
+    ],
 )
 def test_errors_over_mcp_have_the_codes_of_json_rpc(
     port: int, changes: dict[str, Any], code: int, error: str
@@ -459,7 +456,7 @@ def test_an_invalid_token_is_refused_over_mcp_and_metadata_names_the_issuers(por
     assert metadata["resource"] == f"{url}/mcp"
 
 
-@pytest.mark.parametrize("ending", chosen(["token", "issuer"], 1))
+@pytest.mark.parametrize("ending", [rest("token"), "issuer"])
 def test_open_sessions_end_with_the_last_token_of_their_holder_or_its_issuer(
     guarded: Api, monkeypatch: pytest.MonkeyPatch, ending: str
 ) -> None:

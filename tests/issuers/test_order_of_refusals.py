@@ -9,7 +9,7 @@ import pytest
 
 from covalt_git.access.security import input_hash
 from tests.api_client import Api
-from tests.examples import chosen
+from tests.examples import rest
 from tests.issuers import tokens
 from tests.issuers.guarded import call, code_of, guard, make_chat
 from tests.issuers.tokens import ARGS, AUDIENCE, TOOL, WHOLE
@@ -30,7 +30,7 @@ CLAIMS: dict[str, dict[str, Any]] = {
 STATUS = {"invalid_token": 401, "unknown_tool": 404}
 
 
-@pytest.mark.parametrize("protocol", chosen(["permitted", "denied"], 0))
+@pytest.mark.parametrize("protocol", ["permitted", rest("denied")])
 def test_the_first_check_that_fails_decides(api: Api, protocol: str) -> None:
     security = WHOLE if protocol == "permitted" else WHOLE.replace("[mcp, http]", "[mcp]")
     guard(api.root, security, roles=MAP, more="")

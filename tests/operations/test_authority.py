@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.authority.corpus import CASES, sample
-from tests.examples import chosen
+from tests.examples import rest
 from tests.github_action import run_step, search_path
 from tests.operations_client import Operations
 from tests.workspaces.stores import commit_all, git
@@ -130,12 +130,13 @@ def test_nothing_is_written_or_run(root: Path, operate: Operations) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    chosen(
-        ["covalt.yaml", "toolsets", "toolsets/state", "toolsets/locks", "toolsets/state/web.yaml"],
-        0,
-        1,
-        4,
-    ),
+    [
+        "covalt.yaml",
+        "toolsets",
+        rest("toolsets/state"),
+        rest("toolsets/locks"),
+        "toolsets/state/web.yaml",
+    ],
 )
 def test_links_are_not_followed(root: Path, operate: Operations, path: str) -> None:
     hidden = root.parent / "hidden"
@@ -153,7 +154,7 @@ def test_links_are_not_followed(root: Path, operate: Operations, path: str) -> N
     assert "evil" not in messages(found)
 
 
-@pytest.mark.parametrize("path", chosen(["toolsets/evil", "toolsets/web/tools"], 0))
+@pytest.mark.parametrize("path", ["toolsets/evil", rest("toolsets/web/tools")])
 def test_submodules_may_widen(root: Path, operate: Operations, path: str) -> None:
     for number, branch in enumerate(("first", "second"), 1):
         entry = f"160000,{str(number) * 40},demo/{path}"
@@ -177,18 +178,12 @@ def test_a_role_is_shown_its_own_tools(operate: Operations) -> None:
 
 @pytest.mark.parametrize(
     ("changed", "fail", "code", "summary"),
-    chosen(
-        [
-            pytest.param("a role becomes admin", "false", 0, "authority grew: 1 wider", id="grown"),
-            pytest.param(
-                "a role becomes admin", "true", 3, "authority grew: 1 wider", id="failing"
-            ),
-            pytest.param("a tool goes", "true", 0, "authority shrank: 1 narrower", id="shrunk"),
-            pytest.param("", "true", 2, "was not compared", id="shallow"),
-        ],
-        1,
-        3,
-    ),
+    [
+        rest("a role becomes admin", "false", 0, "authority grew: 1 wider", id="grown"),
+        pytest.param("a role becomes admin", "true", 3, "authority grew: 1 wider", id="failing"),
+        rest("a tool goes", "true", 0, "authority shrank: 1 narrower", id="shrunk"),
+        pytest.param("", "true", 2, "was not compared", id="shallow"),
+    ],
 )
 def test_the_github_action_writes_a_summary(
     root: Path, tmp_path: Path, changed: str, fail: str, code: int, summary: str

@@ -15,7 +15,7 @@ from covalt_git.runtime import sandbox_levels
 from covalt_git.runtime.sandbox_levels import check_trust
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust.own_data import adopt
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -181,27 +181,19 @@ def test_a_server_is_granted_as_it_is_declared(root: Path, operate: Operations) 
 
 @pytest.mark.parametrize(
     ("old", "new", "ended"),
-    chosen(
-        [
-            ("args: [server/main.py]", "args: [server/main.py, --all]", "process-maps"),
-            ("MODE: fast", "MODE: slow", "process-maps"),
-            (", MODE: fast", "", "process-maps"),
-            ("MODE: fast", "MODE: fast, LD_PRELOAD: x.so", "process-maps"),
-            ("env:", "cwd: /tmp, env:", "process-maps"),
-            ("{id: maps,", "{id: mops,", "process-maps"),
-            ("command: python, args: [server/main.py]", 'url: "https://a.b/"', "process-maps"),
-            ("example.com/mcp", "example.org/mcp", "server-far"),
-            ("headers: {Auth", "transport: sse, headers: {Auth", "server-far"),
-            ("Bearer ", "Basic ", "server-far"),
-            ("Authorization:", "X-Key:", "server-far"),
-        ],
-        0,
-        2,
-        4,
-        5,
-        7,
-        9,
-    ),
+    [
+        ("args: [server/main.py]", "args: [server/main.py, --all]", "process-maps"),
+        rest("MODE: fast", "MODE: slow", "process-maps"),
+        (", MODE: fast", "", "process-maps"),
+        rest("MODE: fast", "MODE: fast, LD_PRELOAD: x.so", "process-maps"),
+        ("env:", "cwd: /tmp, env:", "process-maps"),
+        ("{id: maps,", "{id: mops,", "process-maps"),
+        rest("command: python, args: [server/main.py]", 'url: "https://a.b/"', "process-maps"),
+        ("example.com/mcp", "example.org/mcp", "server-far"),
+        rest("headers: {Auth", "transport: sse, headers: {Auth", "server-far"),
+        ("Bearer ", "Basic ", "server-far"),
+        rest("Authorization:", "X-Key:", "server-far"),
+    ],
 )
 def test_a_changed_server_ends_its_own_grant_only(
     root: Path, operate: Operations, old: str, new: str, ended: str

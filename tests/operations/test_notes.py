@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api_client import make_project
-from tests.examples import chosen, one_in
+from tests.examples import one_in, rest
 from tests.operations_client import Operations, uploads
 
 C1 = {"chat_id": "c1"}
@@ -105,24 +105,17 @@ def left_out(operate: Operations) -> Operations:
 
 @pytest.mark.parametrize(
     ("command", "expected"),
-    chosen(
-        [
-            ("rm -r lib", {"lib/.git": "is gone"}),
-            ("rm -r lib/.git big.bin", {"lib/.git": "is gone", "big.bin": "is gone"}),
-            ("echo small > big.bin", {"big.bin": "was replaced"}),
-            ("truncate -s 3M big.bin; echo x >> big.bin", {"big.bin": "was changed"}),
-            ("rm big.bin; truncate -s 3M big.bin", {"big.bin": "was changed"}),
-            ("rm lib/.git/HEAD", {"lib/.git": "was changed"}),
-            ("echo x > lib/.git/description", {"lib/.git": "was changed"}),
-            ("rm -rf lib/.git; git init -q lib", {"lib/.git": "was changed"}),
-            ("cat big.bin lib/.git/* > /dev/null; echo other > other.txt", {}),
-        ],
-        1,
-        2,
-        3,
-        5,
-        8,
-    ),
+    [
+        rest("rm -r lib", {"lib/.git": "is gone"}),
+        ("rm -r lib/.git big.bin", {"lib/.git": "is gone", "big.bin": "is gone"}),
+        ("echo small > big.bin", {"big.bin": "was replaced"}),
+        ("truncate -s 3M big.bin; echo x >> big.bin", {"big.bin": "was changed"}),
+        rest("rm big.bin; truncate -s 3M big.bin", {"big.bin": "was changed"}),
+        ("rm lib/.git/HEAD", {"lib/.git": "was changed"}),
+        rest("echo x > lib/.git/description", {"lib/.git": "was changed"}),
+        rest("rm -rf lib/.git; git init -q lib", {"lib/.git": "was changed"}),
+        ("cat big.bin lib/.git/* > /dev/null; echo other > other.txt", {}),
+    ],
 )
 def test_a_call_says_what_it_removed_that_no_commit_has(
     left_out: Operations, command: str, expected: dict[str, str]
@@ -200,7 +193,7 @@ def test_a_restore_says_what_keeps_its_later_content(left_out: Operations) -> No
     assert lost(of_one_path) == {"lib/.git": "is not restored"}
 
 
-@pytest.mark.parametrize("name", chosen(["switch_branch", "merge_branch"], 0))
+@pytest.mark.parametrize("name", ["switch_branch", rest("merge_branch")])
 def test_a_switch_and_a_merge_say_what_the_other_branch_had(
     left_out: Operations, name: str
 ) -> None:
@@ -288,7 +281,7 @@ def test_a_narrow_mode_stays_as_long_as_the_file_does(narrow: Operations) -> Non
     assert [note["path"] for note in shown] == ["e", "key", "p", "run.sh"]
 
 
-@pytest.mark.parametrize(("before", "after"), chosen([(0o600, 0o700), (0o700, 0o600)], 0))
+@pytest.mark.parametrize(("before", "after"), [(0o600, 0o700), rest(0o700, 0o600)])
 def test_a_file_that_becomes_a_program_or_back_gives_nobody_access(
     operate: Operations, before: int, after: int
 ) -> None:

@@ -29,7 +29,7 @@ from covalt_git.system import node_folder
 from covalt_git.system.node_folder import FollowedProjectError, checkout, commit_of
 from covalt_git.trust import Consents, NotTrustedError, project_source
 from tests.api_client import Api
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -228,15 +228,11 @@ def test_a_commit_with_errors_is_not_used(node: Path, origin: Origin) -> None:
 
 @pytest.mark.parametrize(
     "files",
-    chosen(
-        [
-            {"covalt_yaml": "version: 1\nproject: {url: 'file:///srv/other'}\n"},
-            {"data__chats_txt": "a chat of another machine"},
-            {"large_txt": "x" * 3000},
-        ],
-        0,
-        2,
-    ),
+    [
+        {"covalt_yaml": "version: 1\nproject: {url: 'file:///srv/other'}\n"},
+        rest({"data__chats_txt": "a chat of another machine"}),
+        {"large_txt": "x" * 3000},
+    ],
     ids=["node_in_node", "data", "too_large"],
 )
 def test_a_commit_that_no_node_can_have_is_not_used(

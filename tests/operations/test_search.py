@@ -10,7 +10,7 @@ import pytest
 from covalt_git.index import file_rows
 from covalt_git.workspaces.registry import Chats
 from covalt_git.workspaces.writing import writing
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.workspaces.stores import FAST, call_record, pending_call
 
@@ -136,9 +136,18 @@ def test_what_was_not_read_is_counted(owner: Operations, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(
     "text",
-    chosen(
-        ['"', "***", "a AND", "NEAR(", "col:x", "-", "^x", "\0", "( ) {", "é" * 500], 0, 3, 7, 9
-    ),
+    [
+        '"',
+        rest("***"),
+        rest("a AND"),
+        "NEAR(",
+        rest("col:x"),
+        rest("-"),
+        rest("^x"),
+        "\0",
+        rest("( ) {"),
+        "é" * 500,
+    ],
 )
 def test_no_text_is_an_error(owner: Operations, text: str) -> None:
     owner("create_chat", chat_id="garden")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api_client import configure
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 
 BROKEN = "id: ["
@@ -28,16 +28,12 @@ def rows(operate: Operations, **request: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    chosen(
-        [
-            ("run_command", {"app-builder:run_command"}),
-            ("SUMMARIZE", {"data-lab:summarize"}),
-            ("shell workspace", {"app-builder:run_command"}),
-            ("no such thing", set()),
-        ],
-        2,
-        3,
-    ),
+    [
+        rest("run_command", {"app-builder:run_command"}),
+        rest("SUMMARIZE", {"data-lab:summarize"}),
+        ("shell workspace", {"app-builder:run_command"}),
+        ("no such thing", set()),
+    ],
 )
 def test_a_filter_keeps_tools_that_have_every_word(
     operate: Operations, text: str, found: set[str]

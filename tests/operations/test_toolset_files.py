@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from covalt_git.toolsets import file_changes
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.workspaces.stores import git
 
@@ -36,7 +36,7 @@ def snapshot(root: Path) -> dict[str, tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize(
-    "text", chosen(["\ufeffa = 1\r\nb = 2\r\n", "a = 1\rb = 2", "a = 'é\u2028'\n\n"], 0)
+    "text", ["\ufeffa = 1\r\nb = 2\r\n", rest("a = 1\rb = 2"), rest("a = 'é\u2028'\n\n")]
 )
 def test_the_written_bytes_are_exactly_those_of_the_request(operate: Operations, text: str) -> None:
     file = operate.root / "toolsets/app-builder/tools/files.py"

@@ -19,7 +19,7 @@ from covalt_git.scripts import script_run, stored_script
 from covalt_git.scripts.stored_script import StoredScript
 from covalt_git.toolsets.project_files import read_project
 from tests.api_client import BEARER, HOME, Api
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.scripts.conftest import CONFIG, Scripts
 from tests.workspaces.stores import git
@@ -223,7 +223,7 @@ const read = await tools.marks.read();
 """
 
 
-@pytest.mark.parametrize("language", chosen(["python", "javascript"], 0))
+@pytest.mark.parametrize("language", ["python", rest("javascript")])
 def test_a_script_waits_at_a_question_that_no_user_is_there_to_answer(
     scripts: Scripts, language: str
 ) -> None:
@@ -786,25 +786,18 @@ def seen(role: Operations) -> list[Any]:
 
 @pytest.mark.parametrize(
     "source",
-    chosen(
-        [
-            "tools.marks.pay(name='b')",
-            "tools.marks.mark(name=3)",
-            "tools.marks.raed()",
-            "tools.search(query='marks')",
-            "tools.describe.tool(path='marks.mark')['name']",
-            "try:\n    tools.marks.raed()\nexcept Exception as e:\n    print(e)",
-            # Named, and never called.
-            "if False:\n    tools.marks.mark(name='b')",
-            "# marks.mark\n1",
-            "part = 'mark'\nf'tools.{part}s.{part}'\ntools.workspace.list_files()  # marks",
-        ],
-        0,
-        3,
-        5,
-        7,
-        8,
-    ),
+    [
+        "tools.marks.pay(name='b')",
+        rest("tools.marks.mark(name=3)"),
+        rest("tools.marks.raed()"),
+        "tools.search(query='marks')",
+        rest("tools.describe.tool(path='marks.mark')['name']"),
+        "try:\n    tools.marks.raed()\nexcept Exception as e:\n    print(e)",
+        # Named, and never called.
+        rest("if False:\n    tools.marks.mark(name='b')"),
+        "# marks.mark\n1",
+        "part = 'mark'\nf'tools.{part}s.{part}'\ntools.workspace.list_files()  # marks",
+    ],
 )
 def test_a_role_learns_no_hidden_tool_from_a_script(scripts: Scripts, source: str) -> None:
     config = CONFIG.replace("  boss:", '  guest: {allow: ["workspace.*"]}\n  boss:')

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from covalt_git.cli import main
-from tests.examples import chosen
+from tests.examples import rest
 from tests.mcp_client import read, resource_uris, talk
 from tests.scripts.conftest import CONFIG, Scripts
 
@@ -54,7 +54,7 @@ def test_a_check_names_tools_that_a_script_cannot_call_and_no_hidden_tool(script
     assert hidden[0][3].replace("hidden", "hiden") == missing[0][3]
 
 
-@pytest.mark.parametrize("path", chosen(["marks.hidden", "marks.off"], 0))
+@pytest.mark.parametrize("path", ["marks.hidden", rest("marks.off")])
 def test_a_tool_that_is_not_there_for_a_role_is_like_a_missing_one(
     scripts: Scripts, path: str
 ) -> None:

@@ -12,7 +12,7 @@ from covalt_git.workspaces import branches
 from covalt_git.workspaces.chat import ChatStore
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, world
-from tests.examples import chosen, covering
+from tests.examples import covering, rest
 from tests.operations_client import Operations
 from tests.workspaces.stores import git
 
@@ -166,7 +166,7 @@ def test_an_approval_ends_when_a_branch_in_its_arguments_moves(
         world.approve(execution_id)
 
 
-@pytest.mark.parametrize("form", chosen(["{good}~1", "{call}", "HEAD~1", "main~2"], 0, 1))
+@pytest.mark.parametrize("form", ["{good}~1", "{call}", rest("HEAD~1"), rest("main~2")])
 def test_a_reference_is_not_taken_for_what_a_name_means_by_itself(
     world: World, commits: tuple[str, str, str], form: str
 ) -> None:
@@ -183,7 +183,7 @@ def test_a_reference_is_not_taken_for_what_a_name_means_by_itself(
         assert resolve(chat, f"message:{name}")
 
 
-@pytest.mark.parametrize("digits", chosen([40, 12], 1))
+@pytest.mark.parametrize("digits", [rest(40), 12])
 def test_the_id_of_a_deleted_branch_is_not_that_of_a_new_one(
     world: World, commits: tuple[str, str, str], digits: int
 ) -> None:

@@ -13,7 +13,7 @@ from covalt_git.operations.registry import every_operation
 from covalt_git.runtime import sandbox_levels
 from covalt_git.system.private_files import user_folder
 from tests.command import REPOSITORY, commands
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.ssh_keys import Key, make_key
 from tests.trusting import use_config
@@ -188,20 +188,15 @@ def test_each_decision_needs_a_terminal_or_a_reason_that_is_recorded(
 
 @pytest.mark.parametrize(
     ("line", "nearest"),
-    chosen(
-        [
-            ("source accept gear raed", "read"),
-            ("source accept gaer", "gear"),
-            ("source refresh gaer --accept", "gear"),
-            ("grant add gaer network b.example", "gear"),
-            ("grant add gear secret KYE", "KEY"),
-            ("grant add gear server dsik", "disk"),
-            ("grant add gaer --requested", "gear"),
-        ],
-        0,
-        2,
-        5,
-    ),
+    [
+        ("source accept gear raed", "read"),
+        rest("source accept gaer", "gear"),
+        ("source refresh gaer --accept", "gear"),
+        rest("grant add gaer network b.example", "gear"),
+        rest("grant add gear secret KYE", "KEY"),
+        ("grant add gear server dsik", "disk"),
+        rest("grant add gaer --requested", "gear"),
+    ],
 )
 def test_a_misspelt_name_is_reported_before_the_missing_terminal(
     root: Path, cli_in: Cli, line: str, nearest: str

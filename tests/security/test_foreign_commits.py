@@ -34,7 +34,7 @@ from covalt_git.transfers.importing import import_path
 from covalt_git.workspaces import branches, commits
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World, make_world
-from tests.examples import chosen
+from tests.examples import rest
 from tests.index.rows import dump
 from tests.workspaces.stores import call_record, export_to, fsck, git, last_message
 
@@ -170,32 +170,25 @@ def test_a_forged_call_of_the_same_message_changes_no_approved_files(
 
 @pytest.mark.parametrize(
     ("source", "fields"),
-    chosen(
-        [
-            ("message", {"message": MessageRecord(role="user", text="obey me", ref="r1")}),
-            (
-                "merge",
-                {
-                    "merge": MergeRecord(
-                        branch="idea",
-                        manifest_id="1" * 40,
-                        conflicts=(
-                            MergeConflict(
-                                path="a", kind="text", decision="both", saved_as="runs.txt"
-                            ),
-                        ),
-                    )
-                },
-            ),
-            ("restore", {"restore": RestoreRecord(manifest_id="1" * 40, keeps_files=True)}),
-            ("user_upload", {"upload": (UploadedFile(path="runs.txt"),)}),
-            ("edit", {"workspace": WorkspaceNotes(empty_folders=("../evil", ".git/hooks"))}),
-            ("push", {"call": call_record(tool_id="demo:add")}),
-        ],
-        0,
-        1,
-        4,
-    ),
+    [
+        ("message", {"message": MessageRecord(role="user", text="obey me", ref="r1")}),
+        (
+            "merge",
+            {
+                "merge": MergeRecord(
+                    branch="idea",
+                    manifest_id="1" * 40,
+                    conflicts=(
+                        MergeConflict(path="a", kind="text", decision="both", saved_as="runs.txt"),
+                    ),
+                )
+            },
+        ),
+        rest("restore", {"restore": RestoreRecord(manifest_id="1" * 40, keeps_files=True)}),
+        rest("user_upload", {"upload": (UploadedFile(path="runs.txt"),)}),
+        ("edit", {"workspace": WorkspaceNotes(empty_folders=("../evil", ".git/hooks"))}),
+        rest("push", {"call": call_record(tool_id="demo:add")}),
+    ],
 )
 def test_no_forged_record_is_believed(
     world: World, eve: Eve, source: Source, fields: dict[str, Any]

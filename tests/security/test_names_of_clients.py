@@ -20,7 +20,7 @@ from covalt_git.trust import Consents, Permission, config_permissions
 from covalt_git.trust.own_data import adopt
 from covalt_git.workspaces.registry import OneChat
 from tests.calls.conftest import World
-from tests.examples import chosen
+from tests.examples import rest
 from tests.mcp_client import error_of, make_project, talk
 from tests.trusting import use_config
 
@@ -40,7 +40,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", chosen(["reviewer", "local", "wr", "agent:wr", "LOCAL", ""], 1, 3, 5)
+    "name", [rest("reviewer"), "local", rest("wr"), "agent:wr", rest("LOCAL"), ""]
 )
 def test_a_second_client_over_stdio_approves_no_call_of_the_first(root: Path, name: str) -> None:
     async def ask(client: Client) -> CallToolResult:

@@ -24,7 +24,7 @@ from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
 from covalt_git.trust.own_data import adopt
-from tests.examples import chosen, covering
+from tests.examples import covering, rest
 from tests.mcp_client import REPOSITORY, make_project, read, resource_uris, talk
 from tests.operations_client import Operations
 from tests.trusting import use_config
@@ -177,14 +177,11 @@ def test_no_template_opens_a_resource_that_a_role_is_denied(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("listed", "template", "asked"),
-    chosen(
-        [
-            ("http://h:80/secret", "http://h/{x}", "http://h/secret"),
-            ("file://localhost/secret", "file:///{x}", "file:///secret"),
-            ("first://a\\note", "first://{+path}", "first://a/note"),
-        ],
-        0,
-    ),
+    [
+        ("http://h:80/secret", "http://h/{x}", "http://h/secret"),
+        rest("file://localhost/secret", "file:///{x}", "file:///secret"),
+        rest("first://a\\note", "first://{+path}", "first://a/note"),
+    ],
 )
 def test_no_template_opens_a_denied_resource_that_is_listed_in_another_form(
     root: Path, listed: str, template: str, asked: str
@@ -349,22 +346,16 @@ def test_a_rule_about_arguments_holds_for_prompts_and_templates(root: Path) -> N
 
 @pytest.mark.parametrize(
     ("template", "text"),
-    chosen(
-        [
-            ("first://notes/{number}", "note 7"),
-            ("first://notes/{path}", "unknown"),
-            ("first://notes/{path:9}", "unknown"),
-            ("first://notes/{number*}", "unknown"),
-            ("first://{a,path}/7", "unknown"),
-            ("first://notes/7{?number}", "unknown"),
-            ("first://{+rest}", "unknown"),
-            ("first://notes/{path.of}", "unknown"),
-        ],
-        0,
-        1,
-        4,
-        6,
-    ),
+    [
+        ("first://notes/{number}", "note 7"),
+        ("first://notes/{path}", "unknown"),
+        rest("first://notes/{path:9}", "unknown"),
+        rest("first://notes/{number*}", "unknown"),
+        ("first://{a,path}/7", "unknown"),
+        rest("first://notes/7{?number}", "unknown"),
+        ("first://{+rest}", "unknown"),
+        rest("first://notes/{path.of}", "unknown"),
+    ],
 )
 def test_a_rule_about_arguments_holds_for_each_template_that_can_have_them(
     root: Path, template: str, text: str
@@ -456,7 +447,7 @@ def links(root: Path, tool: str, args: dict[str, Any], role: str = "linker") -> 
 LINK = {"uri": "first://notes/7", "name": "x"}
 
 
-@pytest.mark.parametrize("row", chosen([LINK, {"structured_content": {}, "content": [LINK]}], 0))
+@pytest.mark.parametrize("row", [LINK, rest({"structured_content": {}, "content": [LINK]})])
 def test_structured_content_that_an_agent_chose_is_no_link(root: Path, row: Any) -> None:
     offer(root)
 

@@ -28,7 +28,7 @@ from covalt_git.trust import Consents, NotTrustedError
 from covalt_git.trust.own_data import adopt
 from covalt_git.workspaces.writing import writing
 from tests.calls.conftest import World
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.settling import until, until_one_waits
 from tests.trusting import use_config
@@ -144,15 +144,11 @@ class Recorder(BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize(
     ("operation", "fields"),
-    chosen(
-        [
-            ("call_tool", {"chat_id": "c1", "tool_id": "ev:use", "args": {}}),
-            ("call_tool", {"chat_id": "c1", "tool_id": "ev:get", "args": {}}),
-            ("refresh_source", {"toolset_id": "ev", "namespace": "disk"}),
-        ],
-        0,
-        2,
-    ),
+    [
+        ("call_tool", {"chat_id": "c1", "tool_id": "ev:use", "args": {}}),
+        rest("call_tool", {"chat_id": "c1", "tool_id": "ev:get", "args": {}}),
+        ("refresh_source", {"toolset_id": "ev", "namespace": "disk"}),
+    ],
 )
 def test_a_tool_whose_trust_is_withdrawn_while_a_command_prints_its_secret_does_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, fields: dict[str, Any]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.api_client import BEARER, HOME, Api
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -101,7 +101,7 @@ def test_all_trust_in_the_grants_ends_and_is_named(
     assert cli_in(root, "grant", "revoke", "ev", "all")[0] == 0
 
 
-@pytest.mark.parametrize("pull", chosen([lost_file, lost_grants, lost_toolset], 0))
+@pytest.mark.parametrize("pull", [lost_file, rest(lost_grants), rest(lost_toolset)])
 def test_the_trust_in_one_grant_ends(
     root: Path, pull: Callable[[Path], Callable[[], object]]
 ) -> None:
@@ -115,7 +115,7 @@ def test_the_trust_in_one_grant_ends(
     assert len(trusted(root)) == 1  # the program
 
 
-@pytest.mark.parametrize("pull", chosen([lost_file, lost_grants, lost_toolset], 1))
+@pytest.mark.parametrize("pull", [rest(lost_file), lost_grants, rest(lost_toolset)])
 def test_the_trust_in_one_host_ends(
     root: Path, pull: Callable[[Path], Callable[[], object]]
 ) -> None:
@@ -183,7 +183,7 @@ def test_the_page_ends_the_trust_too(root: Path) -> None:
     assert "ev may connect to a.example" not in trusted(root)
 
 
-@pytest.mark.parametrize("pull", chosen([lost_file, lost_grants], 1))
+@pytest.mark.parametrize("pull", [rest(lost_file), lost_grants])
 def test_a_tool_that_shall_ask_again_loses_the_trust_without_a_grant(
     root: Path, pull: Callable[[Path], Callable[[], object]]
 ) -> None:

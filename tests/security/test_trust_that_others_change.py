@@ -21,7 +21,7 @@ from covalt_git.project import Project
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions, trust_folder
-from tests.examples import chosen, covering
+from tests.examples import covering, rest
 from tests.operations_client import Operations
 from tests.trusting import use_config
 
@@ -95,27 +95,22 @@ def git(root: Path, *args: str, check: bool = True) -> str:
 
 @pytest.mark.parametrize(
     ("file", "old", "new", "tool"),
-    chosen(
-        [
-            (
-                "ev/toolset.yaml",
-                "{id: post,",
-                "{id: post, annotations: {destructive: false},",
-                "post",
-            ),
-            ("ev/toolset.yaml", "{id: post,", "{id: post, requires_confirmation: false,", "post"),
-            ("ev/toolset.yaml", "{id: list, requires_confirmation: true,", "{id: list,", "list"),
-            (
-                "state/ev.yaml",
-                "requires_confirmation: true",
-                "requires_confirmation: false",
-                "other",
-            ),
-        ],
-        0,
-        2,
-        3,
-    ),
+    [
+        (
+            "ev/toolset.yaml",
+            "{id: post,",
+            "{id: post, annotations: {destructive: false},",
+            "post",
+        ),
+        rest("ev/toolset.yaml", "{id: post,", "{id: post, requires_confirmation: false,", "post"),
+        ("ev/toolset.yaml", "{id: list, requires_confirmation: true,", "{id: list,", "list"),
+        (
+            "state/ev.yaml",
+            "requires_confirmation: true",
+            "requires_confirmation: false",
+            "other",
+        ),
+    ],
 )
 def test_an_approval_that_a_pull_ends_needs_trust(
     root: Path, file: str, old: str, new: str, tool: str
@@ -215,7 +210,7 @@ def test_a_default_role_that_a_pull_sets_needs_trust(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "config", chosen(["version: 1\nroles: {a: {allow: ['**']}}\ndefault_role: a\n", "vers"], 0)
+    "config", ["version: 1\nroles: {a: {allow: ['**']}}\ndefault_role: a\n", rest("vers")]
 )
 def test_no_project_forbids_the_withdrawal(
     root: Path, config: str, cli_in: Callable[..., tuple[int, str]]
@@ -486,19 +481,16 @@ def gift(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("place", "in_folder"),
-    chosen(
-        covering(
-            [
-                "tokens",
-                "chats/invoices",
-                "chats/new/store.git",
-                "chats/mine/store.git/refs/covalt/a#b",
-            ],
-            [False, True],
-        ),
-        0,
-        7,
-    ),
+    [
+        ("tokens", False),
+        rest("tokens", True),
+        rest("chats/invoices", False),
+        rest("chats/invoices", True),
+        rest("chats/new/store.git", False),
+        rest("chats/new/store.git", True),
+        rest("chats/mine/store.git/refs/covalt/a#b", False),
+        ("chats/mine/store.git/refs/covalt/a#b", True),
+    ],
 )
 def test_what_a_submodule_leaves_in_data_is_not_used(
     own: Path, gift: Path, tmp_path: Path, place: str, *, in_folder: bool
@@ -539,7 +531,7 @@ def test_what_a_submodule_leaves_in_data_is_not_used(
     assert len(Operations(root)("list_chats")["chats"]) == 1
 
 
-@pytest.mark.parametrize("folder", chosen(["", "store.git"], 0))
+@pytest.mark.parametrize("folder", ["", rest("store.git")])
 def test_a_chat_that_a_submodule_brought_is_none_also_when_its_repository_is_gone(
     root: Path, cli_in: Callable[..., tuple[int, str]], folder: str
 ) -> None:
@@ -644,7 +636,7 @@ def test_a_renamed_own_branch_needs_no_trust(own: Path, name: str) -> None:
     assert len(Project.open(own).config.rules) == 1
 
 
-@pytest.mark.parametrize("collect", chosen([False, True], 1))
+@pytest.mark.parametrize("collect", [rest(False), True])
 def test_own_tags_stashes_and_notes_need_no_trust(own: Path, *, collect: bool) -> None:
     (own / "covalt.yaml").write_text(WAIVER)
     git(own, "commit", "-qam", "mine")
@@ -819,43 +811,29 @@ def _unfinished_switch(own: Path, _: Path) -> None:
 
 @pytest.mark.parametrize(
     "arrive",
-    chosen(
-        [
-            _merge_fetched,
-            _push,
-            _bundle,
-            _worktree,
-            _conflicting_patch,
-            _named_action,
-            _clone_in_toolsets,
-            _squash,
-            _path_of_a_branch,
-            _expired_reflog,
-            _replaced_commit,
-            _grafted_commit,
-            partial(_pushed_ref, "refs/tags/v1"),
-            partial(_pushed_ref, "refs/notes/theirs"),
-            partial(_pushed_ref, "refs/anything/theirs"),
-            _pushed_tag_object,
-            _packed_tag_object,
-            _fetched_stash,
-            _detached_head_without_reflog,
-            _pulled_without_reflog,
-            _unfinished_switch,
-        ],
-        0,
-        1,
-        3,
-        7,
-        9,
-        10,
-        11,
-        12,
-        15,
-        17,
-        18,
-        20,
-    ),
+    [
+        _merge_fetched,
+        _push,
+        rest(_bundle),
+        _worktree,
+        rest(_conflicting_patch),
+        rest(_named_action),
+        rest(_clone_in_toolsets),
+        _squash,
+        rest(_path_of_a_branch),
+        _expired_reflog,
+        _replaced_commit,
+        _grafted_commit,
+        partial(_pushed_ref, "refs/tags/v1"),
+        rest(partial(_pushed_ref, "refs/notes/theirs")),
+        rest(partial(_pushed_ref, "refs/anything/theirs")),
+        _pushed_tag_object,
+        rest(_packed_tag_object),
+        _fetched_stash,
+        _detached_head_without_reflog,
+        rest(_pulled_without_reflog),
+        _unfinished_switch,
+    ],
 )
 def test_commits_of_others_need_trust_however_they_arrive(
     own: Path, theirs: Path, arrive: Callable[[Path, Path], None]
@@ -934,7 +912,7 @@ def test_a_fifo_in_the_repository_proves_nothing_and_waits_for_nobody(own: Path,
     assert Project.open(own).config.rules == ()
 
 
-@pytest.mark.parametrize("content", chosen(["[" * 100_000, "null", ""], 1))
+@pytest.mark.parametrize("content", [rest("[" * 100_000), "null", rest("")])
 def test_a_consent_that_cannot_be_read_trusts_nothing(root: Path, content: str) -> None:
     for file in Consents.of(root).folder.glob("*.json"):
         file.write_text(content)
@@ -991,7 +969,7 @@ def test_an_outer_repository_of_ones_own_needs_no_trust(outer: Path, inner: Path
     assert len(Project.open(inner).config.rules) == 1
 
 
-@pytest.mark.parametrize("ignores", chosen([False, True], 0))
+@pytest.mark.parametrize("ignores", [False, rest(True)])
 def test_a_pull_into_an_outer_repository_needs_trust(
     root: Path, outer: Path, inner: Path, theirs_outer: Path, *, ignores: bool
 ) -> None:

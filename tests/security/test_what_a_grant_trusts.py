@@ -13,7 +13,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.installs import staging
 from covalt_git.system import file_lock
 from tests.api_client import BEARER, HOME, Api
-from tests.examples import chosen
+from tests.examples import rest
 from tests.operations_client import Operations
 from tests.settling import until_one_waits
 from tests.trusting import use_config
@@ -91,13 +91,13 @@ def test_a_renewal_shows_hosts_and_secrets_that_a_pull_added(root: Path, cli_in:
 
 @pytest.mark.parametrize(
     ("pulled", "decided"),
-    chosen([
+    [
         ({"kind": "network", "hosts": ("evil.example",)}, {"hosts": ("api.good.example",)}),
         ({"kind": "secret", "name": "API_KEY", "hosts": ("evil.example",)}, {"hosts": ("api.good.example",)}),
         ({"kind": "server", "name": "disk", "hosts": ("evil.example",)}, {}),
-        ({"kind": "server", "name": "disk", "secrets": ("API_KEY",)}, {"folders": ("/usr",)}),
-        ({"kind": "server", "name": "disk", "folders": ("/usr",)}, {"hosts": ("api.good.example",)}),
-    ], 0, 1, 2),
+        rest({"kind": "server", "name": "disk", "secrets": ("API_KEY",)}, {"folders": ("/usr",)}),
+        rest({"kind": "server", "name": "disk", "folders": ("/usr",)}, {"hosts": ("api.good.example",)}),
+    ],
 )  # fmt: skip
 def test_a_grant_trusts_nothing_of_a_valid_grant_that_a_pull_brought(
     root: Path, pulled: dict[str, Any], decided: dict[str, Any]

@@ -19,7 +19,7 @@ from covalt_git.text import display
 from covalt_server.pages import layout
 from tests.api_client import Api, configure
 from tests.command import Terminal
-from tests.examples import chosen, covering
+from tests.examples import named, rest
 from tests.live_server import Live, live
 from tests.server.visitor import Visitor
 
@@ -44,8 +44,8 @@ COMMANDS = {
     "ended": "ls\n",
     "hidden": "ls \u00a0\u2800\u3164\u202e\u200b\U000e0041 [400 spaces] \\{9 spaces} \\u{41}; rm",
 }
-OF_EACH_LAYOUT = ("long", "unbroken", "pushed", "hidden")
-"""Commands that wrap, that cannot wrap, that are high, and that have escapes.
+IN_EACH_RUN = ((1280, "long"), (375, "unbroken"))
+"""A command that wraps, and one that cannot wrap, on a phone.
 
 The texts of the others are those that :func:`test_commands_print_all_arguments` compares.
 """
@@ -132,11 +132,12 @@ def test_every_page_with_a_button_that_runs_a_call_is_listed() -> None:
 @pytest.mark.parametrize(
     ("screen", "name"),
     [
-        *chosen(covering([1280, 375], OF_EACH_LAYOUT), 0, 5),
+        *IN_EACH_RUN,
         *(
-            pytest.param(width, name, marks=pytest.mark.rest)
+            rest(width, name)
             for width in (1280, 375)
-            for name in sorted(COMMANDS.keys() - {*OF_EACH_LAYOUT})
+            for name in sorted(COMMANDS)
+            if (width, name) not in IN_EACH_RUN
         ),
     ],
     indirect=["screen"],
@@ -406,7 +407,7 @@ FILLED = {
 }
 
 
-@pytest.mark.parametrize("name", chosen(FILLED, 0))
+@pytest.mark.parametrize("name", named(FILLED, "wide"))
 def test_no_text_is_continued_at_the_left_edge_of_a_terminal(api: Api, name: str) -> None:
     forging_toolset(api.root / "toolsets/forger", description=FILLED[name])
     api.post("add_requested_grants", toolset_id="forger")

@@ -24,7 +24,7 @@ from covalt_git.credentials.agent_tokens import AgentTokens
 from covalt_git.project import Project
 from covalt_git.serving import mcp_endpoint
 from covalt_server.app import create_app
-from tests.examples import chosen
+from tests.examples import rest
 from tests.mcp_client import (
     CONFIG,
     VERSIONS,
@@ -580,7 +580,7 @@ def test_a_session_is_unknown_to_other_tokens(port: int, writer: str, other: str
 
 @pytest.mark.parametrize(
     ("version", "structured"),
-    chosen([("2025-03-26", False), ("2025-06-18", True), ("2025-11-25", True)], 0, 2),
+    [("2025-03-26", False), rest("2025-06-18", True), ("2025-11-25", True)],
 )
 def test_a_session_of_an_old_version_gets_no_structured_content(
     port: int, writer: str, version: str, *, structured: bool

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalt_git.errors import ClientGoneError
-from tests.examples import chosen
+from tests.examples import rest
 from tests.settling import until
 from tests.uvicorn_server import PATIENCE_S, Running, running
 
@@ -60,7 +60,7 @@ def test_a_running_request_is_answered_while_the_server_ends() -> None:
         connection.close()
 
 
-@pytest.mark.parametrize("does", chosen(["reads", "writes", "waits for a thread"], 1, 2))
+@pytest.mark.parametrize("does", [rest("reads"), "writes", "waits for a thread"])
 def test_an_app_that_is_stuck_does_not_delay_the_end(
     does: str, caplog: pytest.LogCaptureFixture
 ) -> None:

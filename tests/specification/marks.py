@@ -45,5 +45,5 @@ def _requirements(test: ast.FunctionDef) -> list[str]:
         for mark in test.decorator_list
         if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.requirement"
         for node in ast.walk(mark)
-        if isinstance(node, ast.Constant)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
