@@ -14,7 +14,10 @@ def until(holds: Callable[[], object], seconds: float = 60) -> None:
 
 
 def until_one_waits(path: Path) -> None:
-    """Wait until a thread or process waits for the lock of a file or folder, as the kernel of Linux tells."""
+    """Wait until a thread or process waits for the lock of a file or folder, which only Linux tells."""
     place = f":{path.stat().st_ino} "
     locks = Path("/proc/locks")
+    if not locks.exists():
+        time.sleep(0.5)
+        return
     until(lambda: any("->" in line and place in line for line in locks.read_text().splitlines()))

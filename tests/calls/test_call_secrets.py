@@ -12,6 +12,7 @@ from covalt_git.calls.running import CallEvent, Follower
 from covalt_git.credentials.command import SecretCommand
 from covalt_git.models.outcomes import Log
 from covalt_git.toolsets.toolset import read_toolset
+from tests import command
 from tests.calls.conftest import World, code
 from tests.http_tools.upstream import Upstream
 from tests.trusting import use_config
@@ -105,7 +106,7 @@ def test_a_granted_secret_reaches_the_tool_and_is_stored_and_shown_nowhere(
     sent = {one["headers"]["x-key"] for one in served.seen}
     leaked = web.call("leak", follower=Follower(events.append))
     failed = web.call("leak", fail=True)
-    shown = [web.cli("--log-format", "json", "call", "c1", "demo:leak", "--json")]
+    logged = command.run("--log-format", "json", "call", "c1", "demo:leak", "--json", cwd=web.root)
     web.cli("index", "rebuild")
 
     assert sent == {CANARY}
@@ -118,7 +119,7 @@ def test_a_granted_secret_reaches_the_tool_and_is_stored_and_shown_nowhere(
     assert Log("info", "key ***") in events
     assert failed.call.error == "tool_raised: ValueError: ***"
     assert web.git("show", "main:names.txt") == "A_KEY"
-    assert spilled(web.root, outcomes, leaked, failed, events, shown, web.log()) == []
+    assert spilled(web.root, outcomes, leaked, failed, events, logged, web.log()) == []
     # Once for each call, though a request has it twice.
     assert asked(tmp_path) == ["A_KEY"] * 6
 
