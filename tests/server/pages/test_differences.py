@@ -44,7 +44,6 @@ def copied(page: Page, lines: str) -> str:
     return str(page.evaluate(select, lines))
 
 
-@pytest.mark.rest
 @pytest.mark.usefixtures("changed")
 def test_a_copied_selection_is_the_text_of_the_file(page: Page, served: Live) -> None:
     page.goto(f"{served.url}/chats/c1/states/HEAD")
