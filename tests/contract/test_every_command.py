@@ -8,6 +8,7 @@ test until it has a line there.
 """
 
 import io
+import os
 import re
 import shlex
 import stat
@@ -114,13 +115,15 @@ LOGIN = {
 
 def hand_written(root: Path) -> dict[str, tuple[int, bytes]]:
     """Return the modes and contents of the files that only users write."""
-    return {
-        path.relative_to(root).as_posix(): (stat.S_IMODE(path.stat().st_mode), path.read_bytes())
-        for path in root.rglob("*")
-        if path.is_file()
-        and path.name != SCHEMAS
-        and not path.relative_to(root).as_posix().startswith(OF_THE_MACHINE)
-    }
+    contents = {}
+    for folder, folders, names in os.walk(root):
+        below = "" if folder == str(root) else f"{os.path.relpath(folder, root)}/"
+        folders[:] = [name for name in folders if f"{below}{name}/" not in OF_THE_MACHINE]
+        for path in (Path(folder, name) for name in names if name != SCHEMAS):
+            if path.is_file():
+                mode = stat.S_IMODE(path.stat().st_mode)
+                contents[f"{below}{path.name}"] = (mode, path.read_bytes())
+    return contents
 
 
 def consents() -> set[Path]:

@@ -47,6 +47,7 @@ def test_a_pending_call_runs_once_when_it_is_approved(root: Path, covalt: Covalt
     assert (pending(covalt), runs(root)) == ([], 1)
 
 
+@pytest.mark.rest
 def test_a_terminal_shows_the_call_and_asks_later_or_at_once(root: Path, covalt: Covalt) -> None:
     waiting = covalt(*COMMAND)["execution_id"]
     for args, prompt, typed in (

@@ -76,6 +76,7 @@ def test_a_page_loads_again_by_itself_and_stays_where_it_was_scrolled_to(
     page.wait_for_function("scrollY === 300")
 
 
+@pytest.mark.rest
 def test_a_message_is_still_there_after_a_reload(page: Page, shared: Terminal) -> None:
     page.route("**/live.js*", impatient)
     page.goto(f"{page.url}toolsets/data-lab")

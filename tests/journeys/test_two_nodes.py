@@ -127,6 +127,7 @@ def test_a_node_that_is_slower_than_another_one_repeats_its_work(nodes: tuple[Pa
     assert on_b("get_chat", chat_id="c1")["status"]["lost"] == []
 
 
+@pytest.mark.rest
 def test_status_names_the_work_of_a_node_that_was_replaced(nodes: tuple[Path, Path]) -> None:
     a, b = (Project.open(root) for root in nodes)
     a.chats.new("c1").close()

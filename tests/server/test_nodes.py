@@ -57,6 +57,7 @@ class Alternating(httpx2.Client):
         return self.request(method, f"http://127.0.0.1:{port}{path}", **more)
 
 
+@pytest.mark.rest
 def test_pages_and_the_api_alternate_between_both(ports: list[int]) -> None:
     with Alternating(ports) as browser:
         answer = browser.ask("GET", f"/?token={TOKEN}")

@@ -103,7 +103,6 @@ def talk(chat: ChatStore) -> ChatStore:
         "delete",
         "merge",
         "upload",
-        "edit-file",
     ),
 )
 def test_a_step_that_was_killed_has_not_begun_or_is_finished(
@@ -148,7 +147,7 @@ def pushed(chat: ChatStore, tmp_path: Path) -> tuple[str, str, bytes]:
 
 
 @pytest.mark.kills
-@pytest.mark.parametrize("name", named(["main", "idea", "new"], "main", "new"))
+@pytest.mark.parametrize("name", named(["main", "idea", "new"], "main"))
 def test_a_push_that_was_killed_has_not_happened_or_it_has(
     chats: Chats, chat: ChatStore, pushed: tuple[str, str, bytes], name: str
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_result_is_pushed_when_the_server_is_back_after_the_lease_expired(
         assert (chat.head(), chat.calls()) == (head, [])
 
 
+@pytest.mark.rest
 def test_a_result_that_comes_too_late_becomes_lost_work_on_the_server(
     nodes: tuple[Chats, Chats], server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:

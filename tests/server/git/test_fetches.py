@@ -12,6 +12,7 @@ import pytest
 
 from covalt_server.git import smart_http
 from tests.api_client import TOKEN, Api, configure
+from tests.examples import rest
 from tests.server.git.git_served import (
     FETCH,
     FLUSH,
@@ -232,7 +233,7 @@ def shape(work: Path) -> tuple[list[str], str]:
 
 @pytest.mark.parametrize(
     ("version", "depth"),
-    [("0", "1"), ("2", "3"), pytest.param("2", "50", marks=pytest.mark.rest)],
+    [("0", "1"), rest("2", "3"), rest("2", "50")],
 )
 def test_a_shallow_clone_is_as_git_would_make_it(
     tangled: GitServed, tmp_path: Path, version: str, depth: str

@@ -261,6 +261,7 @@ def test_a_refused_merge_shows_the_form_again_with_its_choices(
     assert (two_logos.workspace / "logo.gif").read_bytes() == LOGOS[1]
 
 
+@pytest.mark.rest
 @pytest.mark.usefixtures("two_logos")
 def test_a_refused_resolution_shows_the_conflicts_again(visitor: Visitor) -> None:
     form = visitor.open("/chats/c1/merge?branch=idea").form("/chats/c1/merge")
@@ -471,6 +472,7 @@ def test_conflicts_of_an_undo_come_first_and_keep_the_later_lines(
     assert folder(api) == {"a.txt": "mine\n", "b.txt": "b\n"}
 
 
+@pytest.mark.rest
 def test_one_line_of_a_call_is_removed_by_editing_the_result_of_its_undo(
     visitor: Visitor, api: Api
 ) -> None:
@@ -572,6 +574,7 @@ def test_the_history_of_a_file_has_the_commits_of_a_merged_branch_and_who_made_t
     assert "by local" in page.text.partition("History")[2]
 
 
+@pytest.mark.rest
 def test_an_undo_of_the_last_change_shows_it_first_and_marks_its_row(
     visitor: Visitor, api: Api
 ) -> None:

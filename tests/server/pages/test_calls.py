@@ -10,6 +10,7 @@ from covalt_git.runtime import awaited_call
 from covalt_server.pages import elicitation
 from tests.api_client import BEARER, HOME, PORT, Api
 from tests.browser import console_errors
+from tests.examples import rest
 from tests.live_server import live
 from tests.mcp_client import add_toolset
 from tests.server.visitor import Page, Visitor
@@ -453,15 +454,15 @@ def test_the_page_of_a_long_write_has_its_beginning_and_links_to_the_rest(
     ("tool", "args"),
     [
         ("terminal", {"output": LONG}),
-        ("plain", {"city": [*range(5000)]}),
+        rest("plain", {"city": [*range(5000)]}, id="plain"),
         (
             "patch",
             {"patch": f"--- a/x\n+++ b/x\n@@ -1,5000 +0,0 @@\n-{LONG[:-1]}".replace("\nl", "\n-l")},
         ),
-        ("fixed", {"path": "a.md", "content": LONG.replace("\n", "\n\n")}),
+        rest("fixed", {"path": "a.md", "content": LONG.replace("\n", "\n\n")}, id="document"),
         ("prints", {"text": LONG}),
     ],
-    ids=["terminal", "plain", "patch", "document", "printed"],
+    ids=["terminal", None, "patch", None, "printed"],
 )
 def test_no_renderer_shows_thousands_of_lines_on_the_page_of_a_call(
     visitor: Visitor, api: Api, tool: str, args: dict[str, Any]

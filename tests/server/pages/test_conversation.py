@@ -183,6 +183,7 @@ def test_a_role_sees_calls_of_hidden_tools_without_their_names(root: Path, api: 
         assert "run_command" not in page.source
 
 
+@pytest.mark.rest
 def test_every_call_is_read_with_two_clicks(page: BrowserPage, served: Live, api: Api) -> None:
     message = add(api, "Make pages", role="assistant")
     ids = [write(api, f"{number}.txt", message, f"part {number}\n")["id"] for number in range(4)]

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.api_client import Api
+from tests.examples import rest
 from tests.live_server import Live
 
 
@@ -26,8 +27,8 @@ def test_the_editor_has_each_tag_of_html_as_often_as_it_was_typed(
 @pytest.mark.parametrize(
     ("address", "line", "col"),
     [
-        ("/toolsets/data-lab/edit/tools/lab.py", 2, 4),
-        pytest.param("/config/edit", 1, 1, marks=pytest.mark.rest),
+        rest("/toolsets/data-lab/edit/tools/lab.py", 2, 4),
+        rest("/config/edit", 1, 1),
     ],
 )
 def test_an_editor_of_the_project_has_the_focus_and_its_caret_at_the_place_that_was_asked_for(

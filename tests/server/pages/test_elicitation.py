@@ -138,6 +138,7 @@ def run(page: Page, served: Live, name: str) -> None:
     page.get_by_role("button", name="Run", exact=True).last.click()
 
 
+@pytest.mark.rest
 def test_a_form_is_answered_with_the_keyboard(page: Page, served: Live) -> None:
     run(page, served, "order")
     expect(page.get_by_text("What should we <b>pack</b>?")).to_be_visible()

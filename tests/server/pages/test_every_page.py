@@ -50,13 +50,12 @@ PAGES = [
     *("/scripts", "/scripts/{script}", "/approvals/{of_script}"),
 ]
 IN_EACH_RUN = {
-    *("/", "/chats/c1", "/chats/c1/history", "/chats/c1/files"),
+    *("/", "/chats/c1", "/chats/c1/history"),
     *("/chats/c1/files/days.csv?c2=>3&sort=-2", "/chats/c1/files/notes.md?view=edit"),
     *("/chats/c1/preview/app.html", "/chats/parted/diff?old=idea&new=main&view=split"),
-    *("/chats/parted/merge?branch=idea", "/chats/kept/conflicts", "/chats/c1/calls/{chart}"),
+    *("/chats/parted/merge?branch=idea", "/chats/c1/calls/{chart}"),
     *("/search?q=csv", "/tools/data-lab:select_rows?chat=c1"),
-    *("/toolsets/data-lab", "/toolsets/misspelt/fix", "/imports/{staged}"),
-    *("/approvals/{approval}", "/scripts/{script}", "/nowhere"),
+    *("/toolsets/data-lab", "/imports/{staged}", "/approvals/{approval}", "/scripts/{script}"),
 }
 """Pages whose parts are those of all others, which ``make test-rest`` opens."""
 NOT_PAGES = {

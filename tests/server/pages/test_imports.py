@@ -130,6 +130,7 @@ def newer(version: str, **changed: bytes) -> bytes:
     )
 
 
+@pytest.mark.rest
 def test_an_update_keeps_or_gives_up_what_was_changed_here(visitor: Visitor, root: Path) -> None:
     import_bundle(visitor, DEMO)
     tool = root / "toolsets/demo/tools/a.py"

@@ -46,7 +46,7 @@ def wait_for_height(page: Page, expected: int) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (TALL, 1234),
+        pytest.param(TALL, 1234, marks=pytest.mark.rest),
         *(
             pytest.param(*row, marks=pytest.mark.rest)
             for row in (
