@@ -83,6 +83,7 @@ def server(root: Path) -> Iterator[Served]:
     running.command.end()
 
 
+@pytest.mark.rest
 def test_the_printed_url_opens_the_project(server: Served) -> None:
     about = json.loads(server.printed)
     status, headers, _ = server.get(f"/?token={server.token}")

@@ -23,7 +23,8 @@ def make_project(case: Path, sample: Path, root: Path) -> Path:
 
 LONG = {
     *("bundle-signing", "chat-branches", "chat-fork-export", "chat-merge", "chat-messages"),
-    *("chat-replay", "grant-servers", "sources", "tool-describe", "tool-test", "toolset-update"),
+    *("chat-replay", "grant-network", "grant-servers", "registry", "sources"),
+    *("tool-describe", "tool-test", "toolset-update"),
 }
 """Cases whose operations tests of their folders show with their texts."""
 

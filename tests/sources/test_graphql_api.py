@@ -121,6 +121,7 @@ def test_an_introspected_api_is_asked_again_by_refresh(
     assert added.operations[before:] == ["IntrospectionQuery"]
 
 
+@pytest.mark.rest
 @pytest.mark.usefixtures("added")
 def test_a_new_optional_argument_of_a_field_does_not_break_callers(root: Path, cli: Cli) -> None:
     file = root.parent / "films.graphql"

@@ -114,6 +114,7 @@ def test_a_large_push_comes_in_chunks(served: GitServed, work: Path) -> None:
     assert (again / "big1").read_bytes() == (work / "big1").read_bytes()
 
 
+@pytest.mark.rest
 def test_sha256_chats_are_cloned_and_pushed(api: Api, tmp_path: Path) -> None:
     config = "workspace: {durability: fast, max_file_mb: 1, object_format: sha256}\n"
     (api.root / "covalt.yaml").write_text(f"version: 1\n{config}")

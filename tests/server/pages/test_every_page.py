@@ -279,16 +279,16 @@ SHIFTS = """() => new Promise((done) => {
         ("/chats/long", 1280),
         ("/chats/long?preview=app.html#end", 375),
         ("/chats/c1/calls/{chart}", 375),
-        ("/chats/c1?compare=idea", 375),
-        ("/chats/parted/diff?old=idea&new=main&view=split", 375),
         *(
             pytest.param(*row, marks=pytest.mark.rest)
             for row in (
                 ("/chats/long", 375),
                 ("/chats/long?preview=app.html#end", 1280),
                 ("/chats/c1/calls/{chart}", 1280),
-                ("/chats/c1?compare=idea", 1280),
-                ("/chats/parted/diff?old=idea&new=main&view=split", 1280),
+                *product(
+                    ("/chats/c1?compare=idea", "/chats/parted/diff?old=idea&new=main&view=split"),
+                    (1280, 375),
+                ),
                 *product(
                     ("/chats/c1/calls/{written}", "/chats/parted/diff?old=idea&new=main"),
                     (1280, 375),
