@@ -12,7 +12,6 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.command import Piped, run
-from tests.examples import rest
 
 MANIFEST = """\
 id: demo
@@ -58,7 +57,7 @@ def followed(root: Path, *args: str) -> Iterator[Piped]:
         assert dev.end().returncode == 0
 
 
-@pytest.mark.parametrize("how", [pytest.param([], id="events"), rest(["--poll"], id="poll")])
+@pytest.mark.parametrize("how", [[], ["--poll"]], ids=["events", "poll"])
 def test_each_save_is_validated(root: Path, how: list[str]) -> None:
     with followed(root, *how) as dev:
         assert dev.stdout.readline().startswith("http://127.0.0.1:")

@@ -27,10 +27,9 @@ def test_tool_that_runs_too_long_is_ended(workshop: Workshop, name: str) -> None
     assert error_of(outcome).code == "limit_time"
 
 
-# Other rows limit the time of the processes that a tool starts, and their number.
+# Another row limits the time of the processes that a tool starts.
 @pytest.mark.parametrize(
-    "name",
-    named(OF_THE_SYSTEM, *(OF_THE_SYSTEM.keys() - {"processor-of-many-processes", "processes"})),
+    "name", named(OF_THE_SYSTEM, *(OF_THE_SYSTEM.keys() - {"processor-of-many-processes"}))
 )
 def test_limits_of_the_system_hold(workshop: Workshop, name: str) -> None:
     row = OF_THE_SYSTEM[name]
@@ -39,8 +38,7 @@ def test_limits_of_the_system_hold(workshop: Workshop, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    named(PASSED_OVER, *(PASSED_OVER.keys() - {"processor-of-a-program", "file-of-a-program"})),
+    "name", named(PASSED_OVER, *(PASSED_OVER.keys() - {"processor-of-a-program"}))
 )
 def test_limit_that_a_tool_passes_over_is_an_error_of_its_call(
     workshop: Workshop, name: str
