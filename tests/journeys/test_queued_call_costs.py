@@ -102,7 +102,6 @@ def test_a_queued_call_costs_two_pushes_and_one_fetch(team: Team) -> None:
     assert team.requests == [PUSH, PUSH, FETCH]
 
 
-@pytest.mark.rest
 def test_a_worker_whose_copy_is_older_notices_before_the_tool_runs(team: Team) -> None:
     call = team.prepared("1")
     args = {"path": "b.txt", "content": "b"}

@@ -86,7 +86,6 @@ def test_lists_and_searches_work_in_a_read_only_checkout(
     assert "data-lab:summarize" in done.stdout
 
 
-@pytest.mark.rest
 def test_a_read_only_checkout_without_data_lists_its_tools(root: Path) -> None:
     shutil.rmtree(root / "data", ignore_errors=True)
 

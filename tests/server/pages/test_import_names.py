@@ -76,7 +76,6 @@ def test_a_name_without_a_choice_is_the_choice_of_another_name(
     assert servers_of(root, "third") == ["time"]
 
 
-@pytest.mark.rest
 def test_typing_another_name_chooses_it(root: Path, page: Browsed, served: Live) -> None:
     file = form_file("mcp.json", configuration("files"))
     Api.of(root).send_form("import_toolset", {"file": file})
