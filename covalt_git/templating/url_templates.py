@@ -18,6 +18,7 @@ from urllib.parse import quote, unquote
 from covalt_git.errors import CovaltError
 from covalt_git.hosts import BadHostError, origin_of
 from covalt_git.templating.references import Reference, split
+from covalt_git.text.normal_form import normalized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -145,7 +146,7 @@ class UrlTemplate(NamedTuple):
         except BadHostError:
             raise BadTemplateError(f"the value of {self.base.text} is not a URL") from None
         # After a query or fragment in it, the template's path would be a part of that, and nothing would check it.
-        if "?" in rest or "#" in rest or any(_is_up(segment) for segment in rest.split("/")):
+        if "?" in rest or "#" in rest or any(is_way_up(segment) for segment in rest.split("/")):
             raise BadTemplateError(f"the value of {self.base.text} has more than a host and a path")
         return f"{origin}{encode_literal(rest).rstrip('/')}{encode_literal(self.begins) or '/'}"
 
@@ -162,7 +163,7 @@ class UrlTemplate(NamedTuple):
             return
         if not segment:
             raise BadValueError(name, f"leaves a part of {self._written_path} empty")
-        if _is_up(segment):
+        if is_way_up(segment):
             why = f"would lead elsewhere than {self._written_path}"
             raise BadValueError(name, f"{why}: no part of it may be '.' or '..', encoded or not")
 
@@ -207,7 +208,7 @@ def is_within_folder(url: str, folder: str) -> bool:
     origin, rest = origin_of(url)
     within, begins = origin_of(folder)
     path = rest.partition("?")[0] or "/"
-    leads_up = any(_is_up(segment) for segment in path.split("/"))
+    leads_up = any(is_way_up(segment) for segment in path.split("/"))
     return origin == within and path.startswith(begins) and not leads_up
 
 
@@ -315,7 +316,7 @@ def _check_beginning(text: str, base: Reference | None, begins: str, *, settled:
             )
     segments = begins.partition("://" if base is None else "/")[2].split("/")
     # An argument can continue the last segment: then it is checked with the value.
-    if any(_is_up(segment) for segment in (segments if settled else segments[:-1])):
+    if any(is_way_up(segment) for segment in (segments if settled else segments[:-1])):
         raise BadTemplateError(
             f"the path of {text!r} has a . or .. segment", hint="remove . and .. from the path"
         )
@@ -345,12 +346,13 @@ def _plain(text: str) -> EncodedValue:
     return EncodedValue(text, quote(text, safe=""))
 
 
-def _is_up(segment: str) -> bool:
-    """Return whether a server could read ``.`` or ``..`` here, after any number of decodings."""
-    # A gateway before the server may decode the path as well, so `%252e` can become a dot.
-    decoded = unquote(segment)
-    while decoded != segment:
-        segment, decoded = decoded, unquote(decoded)
+def is_way_up(segment: str) -> bool:
+    """Return whether a server could read ``.`` or ``..`` in a part of a path, after any number of decodings."""
+    text = ""
+    while text != segment:
+        # A gateway before the server may decode the path as well, so `%252e` can become a dot.  Others replace characters
+        # by those that look like them: a dot by U+2024 and U+FF0E, two by U+2025, and a slash by U+FF0F.
+        text, segment = segment, normalized("NFKC", unquote(segment))
     # Some servers read a backslash as a slash, and drop the text after a semicolon.
     parts = re.split(r"[/\\]", segment)
     return any(part.partition(";")[0].strip() in _DOTS for part in parts)

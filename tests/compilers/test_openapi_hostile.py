@@ -139,7 +139,17 @@ def test_a_document_above_a_limit_is_a_clear_error(text: str | bytes, words: str
 
 @pytest.mark.parametrize(
     "path",
-    ["/a/../b", "/{x}/..", "/%2e%2e/b", "/%252E%252e", "/a/.", "relative", "/..;x/b", "/a\\..\\b"],
+    [
+        "/a/../b",
+        "/{x}/..",
+        "/%2e%2e/b",
+        "/%252E%252e",
+        "/a/.",
+        "relative",
+        "/..;x/b",
+        "/a\\..\\b",
+        "/a/\u2025/b",
+    ],
 )
 def test_a_path_that_leads_up_is_no_tool(path: str) -> None:
     compilation = compiled(document(paths={path: {"get": {"responses": {}}}}))

@@ -54,6 +54,16 @@ def test_base_url_from_outside_is_a_host_and_a_path(name: str) -> None:
 UP = [
     *(".", "..", "%2e", "%2E%2e", "%252e%252e", "..;x=1", "a/../b", "a\\..\\b", "..%2fx"),
     *("%2e%2e%5cx", " ..", ".. ", "a/%2e%2e%3bx/b", "/..", "../"),
+    # Characters that some servers replace by a dot, two dots, a slash and a backslash.
+    *(
+        "\u2024.",
+        "a/\u2025/b",
+        "\uff0e\uff0e",
+        "a\uff0f..\uff0fb",
+        "a\uff3c..",
+        "%E2%80%A5",
+        "%25E2%2580%25A5",
+    ),
 ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 from covalt_git.compilers.compilation import Compilation, CompiledTool, LeftOut, name_clashes
 from covalt_git.compilers.openapi import bodies
@@ -29,7 +28,7 @@ from covalt_git.compilers.openapi.servers import (
 from covalt_git.errors import CovaltError, listed, nearest_name
 from covalt_git.json_values.pointer import REF
 from covalt_git.names import EVERYTHING, matches
-from covalt_git.templating.url_templates import UrlTemplate
+from covalt_git.templating.url_templates import UrlTemplate, is_way_up
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -378,12 +377,8 @@ def _use_operation_ids(endpoints: Iterable[_Endpoint]) -> None:
 def _check_path(path: str) -> None:
     if not path.startswith("/"):
         raise BadOperationError("its path does not begin with /")
-    for segment in re.split(r"[/\\]", path):
-        decoded = unquote(segment)
-        while decoded != segment:
-            segment, decoded = decoded, unquote(decoded)  # noqa: PLW2901 - decoded until nothing is left to decode
-        if segment.partition(";")[0].strip() in {".", ".."}:
-            raise BadOperationError("its path has a . or .. segment")
+    if is_way_up(path):
+        raise BadOperationError("its path has a . or .. segment")
 
 
 def _check_request(request: JsonObject) -> None:
