@@ -313,7 +313,7 @@ def _output_schema(annotation: Any, names: dict[str, Any]) -> dict[str, Any] | N
     return schema or None
 
 
-_INTEGER_TEXT = r"^\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*$"
+_INTEGER_TEXT = r"^[\s\x85]*[+-]?[0-9]+(_[0-9]+)*(\.0+)?[\s\x85]*$"
 """Texts that pydantic reads as an integer."""
 
 _BYTE_SIZE_TEXT = r"^\s*[+-]?(\d*\.?\d+)\s*(\w+)?"

@@ -173,7 +173,7 @@ CONSTRAINED_BY_CALL: Final = {
 CLASS_MAKERS: Final = frozenset({"typing.NamedTuple", "typing.TypedDict", "collections.namedtuple"})
 """Functions that make a class of the fields in their arguments."""
 
-INTEGER_TEXT: Final = r"^\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*$"
+INTEGER_TEXT: Final = r"^[\s\x85]*[+-]?[0-9]+(_[0-9]+)*(\.0+)?[\s\x85]*$"
 """Texts that pydantic reads as an integer, as which it reads the keys of ``dict[int, str]``."""
 
 NEEDED_PACKAGES: Final = dict.fromkeys(
