@@ -228,7 +228,8 @@ def test_twice_as_many_unknown_names_take_twice_the_work(
 ) -> None:
     def project(count: int) -> Path:
         root = tmp_path / str(count)
-        put_hello(root, HEAD + "\n" + MANY[name](count))
+        # What a file says is kept by its text, and rows have texts in common.
+        put_hello(root, f"# {tmp_path.name}\n{HEAD}\n{MANY[name](count)}")
         return root
 
     read_project(project(10))  # what is cached for all files

@@ -74,5 +74,5 @@ def test_the_commands_of_the_guide_lead_to_two_nodes(tmp_path: Path) -> None:
     assert printed.count('"ready":true') == 2
     assert '"content":"hello"' in printed.replace(" ", "")
     # Both the second node and the git server have the call.
-    assert re.search(r"(?m)^[0-9a-f]+ .*app-builder:read_file success", printed)
+    assert re.search(r"\b[0-9a-f]{12} .*app-builder:read_file success", printed)
     assert re.search(r"(?m)^[0-9a-f]+ tool_run: app-builder:read_file", printed)

@@ -158,7 +158,11 @@ def test_pages_show_all_arguments_above_the_button(
         (block,) = screen.locator(".arguments").all()
         buttons = screen.locator(BUTTON).all()
 
-        assert arguments_in(block) == args, path
+        texts = arguments_in(block)
+        # Pages do not tell whether a command ends with a line break, which changes nothing.
+        ends = {texts["command"].removesuffix("\n"), args["command"].removesuffix("\n")}
+        assert texts == args | {"command": texts["command"]}, path
+        assert len(ends) == 1, path
         for listing in block.locator("pre").all():
             assert is_in_sight(listing, width), path
         assert len(buttons) == (path in PAGES.values()), path
