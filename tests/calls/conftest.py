@@ -200,7 +200,8 @@ def _template() -> Path:
     world.configure()
     world.add("demo")
     world.project().chats.new("c1")
-    return world.root
+    with world.project().tool_index():  # an empty one: each test would make its tables
+        return world.root
 
 
 def make_world(root: Path) -> World:

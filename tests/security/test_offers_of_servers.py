@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from pathlib import Path
 
 folder = Path(sys.argv[1])
 for name in ("OFFERS", "TOOLS"):
-    os.environ[name] = os.environ[name].replace("<key>", os.environ["KEY"])
+    os.environ[name] = (folder / name).read_text().replace("<key>", os.environ["KEY"])
 (folder / "tools.json").write_text(os.environ["TOOLS"])
 os.environ["TOOLS"] = str(folder / "tools.json")
 if (folder / "changed.yaml").exists():  # while the client waits for the start
@@ -87,11 +88,16 @@ def offer(
     """List what a server offers, and accept it except for some; return the notes about it."""
     script = root.parent / "server.py"
     script.write_text(SERVER)
+    # In files, because every path in a variable is looked up; the digest tells this server from an earlier one.
+    lists = {"OFFERS": json.dumps(offers), "TOOLS": json.dumps(tools)}
+    for name, text in lists.items():
+        (root.parent / name).write_text(text)
+    digest = sha256("".join(lists.values()).encode()).hexdigest()
     server = {
         "id": "near",
         "command": sys.executable,
         "args": [str(script), str(root.parent)],
-        "env": {"OFFERS": json.dumps(offers), "TOOLS": json.dumps(tools), "KEY": key},
+        "env": {"LISTS": digest, "KEY": key},
         "requires_confirmation": False,
     }
     manifest = {"id": "near", "name": "Near", "version": "1", "mcp_servers": [server]}

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from covalt_git.errors import CovaltError
 from covalt_git.operations.context import ForbiddenError
 from covalt_server.app import create_git_app
 from tests.api_client import TOKEN, Api, make_project
+from tests.copied import copied
 from tests.examples import covering, one_in
 from tests.operation_cases import CASES, OPERATIONS
 from tests.operations_client import Operations, uploads
@@ -47,7 +47,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(template: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(template, tmp_path / "project", symlinks=True))
+    return copied(template, tmp_path / "project")
 
 
 def declared(name: str) -> str:

@@ -27,6 +27,7 @@ from covalt_git.toolsets.permissions import check_trusted, permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions
 from tests.api_client import BEARER, HOME, Api
+from tests.copied import copied
 from tests.examples import examples
 from tests.mcp_client import call as call_over_mcp
 from tests.operations_client import Operations
@@ -70,12 +71,13 @@ def _user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "value-of-the-secret")
 
 
-@pytest.fixture
-def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The repository of another user, who granted their toolset a secret and a program."""
-    with monkeypatch.context() as patch:
-        use_config(patch, tmp_path / "author-config", trusts=False)
-        root = tmp_path / "author"
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The repository of another user, who granted their toolset a secret and a program; not to be changed."""
+    folder = tmp_path_factory.mktemp("published")
+    with pytest.MonkeyPatch.context() as patch:
+        use_config(patch, folder / "author-config", trusts=False)
+        root = folder / "author"
         (root / "toolsets/ev").mkdir(parents=True)
         (root / "toolsets/ev/toolset.yaml").write_text(MANIFEST)
         (root / "toolsets/ev/tools.py").write_text(CODE)
@@ -90,9 +92,15 @@ def author(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def clone(author: Path, tmp_path: Path) -> Path:
+def author(published: Path, tmp_path: Path) -> Path:
+    """A copy of that repository."""
+    return copied(published, tmp_path / "author")
+
+
+@pytest.fixture
+def clone(published: Path, tmp_path: Path) -> Path:
     """A clone of that repository on the machine of the user."""
-    subprocess.run(["git", "clone", "-q", str(author), str(tmp_path / "clone")], check=True)
+    subprocess.run(["git", "clone", "-q", str(published), str(tmp_path / "clone")], check=True)
     return tmp_path / "clone"
 
 

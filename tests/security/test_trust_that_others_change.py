@@ -21,6 +21,7 @@ from covalt_git.project import Project
 from covalt_git.toolsets.permissions import permissions_of
 from covalt_git.toolsets.toolset import read_toolset
 from covalt_git.trust import Consents, config_permissions, trust_folder
+from tests.copied import copied
 from tests.examples import covering, rest
 from tests.operations_client import Operations
 from tests.trusting import use_config
@@ -55,17 +56,28 @@ def _user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     use_config(monkeypatch, tmp_path / "config", trusts=False)
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A clone whose grant the user has added, and whose permissions they trust."""
-    root = tmp_path / "clone"
+@pytest.fixture(scope="module")
+def granted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a project with a grant and an override that a user has added."""
+    folder = tmp_path_factory.mktemp("granted")
+    root = folder / "clone"
     (root / "toolsets/ev").mkdir(parents=True)
     (root / "covalt.yaml").write_text(CONFIG)
     (root / "toolsets/ev/toolset.yaml").write_text(MANIFEST)
-    operate = Operations(root)
-    operate("add_grant", toolset_id="ev", kind="network", hosts=("a.example",))
-    operate("override_tool", tool_id="ev:other", requires_confirmation=True)
-    operate("trust_project")
+    with pytest.MonkeyPatch.context() as patch:
+        use_config(patch, folder / "config", trusts=False)
+        operate = Operations(root)
+        operate("add_grant", toolset_id="ev", kind="network", hosts=("a.example",))
+        operate("override_tool", tool_id="ev:other", requires_confirmation=True)
+    shutil.rmtree(root / "data")
+    return root
+
+
+@pytest.fixture
+def root(granted: Path, tmp_path: Path) -> Path:
+    """A clone with that grant and that override, whose permissions the user trusts."""
+    root = copied(granted, tmp_path / "clone")
+    Operations(root)("trust_project")
     assert lacking(root) == []
     return root
 
