@@ -22,6 +22,7 @@ from playwright.sync_api import Browser, FrameLocator, Page
 from covalt_git.render.inject_data import inject
 from covalt_git.toolsets.new_project import create_project
 from tests.browser import DRAWN
+from tests.examples import rest
 from tests.mcp_client import TOOLSETS, read, talk
 from tests.server.outside import Outside
 from tests.settling import until
@@ -123,7 +124,7 @@ def chart(project_root: Path) -> dict[str, Any]:
     return called(project_root, load, ("data-lab.summarize", {"path": "weather.csv"}))
 
 
-@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (375, "dark")])
+@pytest.mark.parametrize(("width", "theme"), [rest(1280, "light"), (375, "dark")])
 def test_a_host_shows_the_chart_of_data_lab_in_its_theme_and_at_its_full_size(
     chromium: Browser, chart: dict[str, Any], width: int, theme: str
 ) -> None:

@@ -16,7 +16,6 @@ from tests.mcp_client import (
     error_of,
     one_version,
     text,
-    versions,
     with_requests,
 )
 
@@ -61,7 +60,7 @@ def resume(root: Path, chat_id: str, execution_id: str, **options: Any) -> Any:
 
 
 @pytest.mark.requirement("toolshed-elicitation.1", "toolshed-elicitation.2")
-@versions
+@one_version
 def test_a_client_that_opens_no_page_gets_the_id_to_resume(
     shared: Path, chat_id: str, version: str
 ) -> None:

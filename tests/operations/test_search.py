@@ -54,7 +54,7 @@ def record_calls(root: Path, chat_id: str, count: int) -> None:
 
 def test_a_role_finds_exactly_the_calls_and_tools_of_its_lists(owner: Operations) -> None:
     owner("create_chat", chat_id="garden", title="Flowers")
-    record_calls(owner.root, "garden", 40)
+    record_calls(owner.root, "garden", 20)
     counts = set()
     for role in ("reader", "writer", "owner", "all-but-one"):
         operate = owner.as_role(role)

@@ -119,6 +119,15 @@ def root(tmp_path: Path) -> Iterator[Path]:
     CONNECTIONS.close()
 
 
+@pytest.fixture(scope="module")
+def offered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A project whose server's offers are accepted, for tests that change neither."""
+    root = make_project(tmp_path_factory.mktemp("offered") / "project", roles=ROLES)
+    offer(root)
+    yield root
+    CONNECTIONS.close()
+
+
 def rule(root: Path, *rules: str) -> None:
     config = root / "covalt.yaml"
     text = config.read_text().partition("approvals:")[0]
@@ -133,13 +142,14 @@ def refusal(error: MCPError) -> str:
 def opened(root: Path, uri: str, role: str | None = None) -> str:
     """Return the text of a resource, or the code of the error."""
 
-    async def say(client: Client) -> str:
-        try:
-            return str((await read(client, uri)).text)
-        except MCPError as error:
-            return refusal(error)
+    return talk(root, partial(text_or_code, uri=uri), role=role)
 
-    return talk(root, say, role=role)
+
+async def text_or_code(client: Client, uri: str) -> str:
+    try:
+        return str((await read(client, uri)).text)
+    except MCPError as error:
+        return refusal(error)
 
 
 def said(root: Path, role: str | None = None) -> str:
@@ -172,13 +182,13 @@ SPELLINGS = [
 ]
 
 
-def test_no_template_opens_a_resource_that_a_role_is_denied(root: Path) -> None:
-    offer(root)
+def test_no_template_opens_a_resource_that_a_role_is_denied(offered: Path) -> None:
+    async def say(client: Client) -> dict[str, str]:
+        return {name: await text_or_code(client, f"{PLACE}first://{name}") for name in SPELLINGS}
 
-    answers = {name: opened(root, f"{PLACE}first://{name}", role="denied") for name in SPELLINGS}
-    assert answers == dict.fromkeys(SPELLINGS, "unknown")
-    assert opened(root, NOTES, role="denied") == "note 7"
-    assert opened(root, NOTE, role="nearby") == "a note, plain"
+    assert talk(offered, say, role="denied") == dict.fromkeys(SPELLINGS, "unknown")
+    assert opened(offered, NOTES, role="denied") == "note 7"
+    assert opened(offered, NOTE, role="nearby") == "a note, plain"
 
 
 @pytest.mark.parametrize(
@@ -292,17 +302,15 @@ def test_an_offer_decides_about_each_spelling_of_its_uris(
         assert deciding_offers(named, spelling) == named, spelling
 
 
-def test_an_offer_decides_nothing_about_the_usual_uris_of_others(root: Path) -> None:
-    offer(root)
-    offers = [*offers_of(read_toolset(root, "near"))]
+def test_an_offer_decides_nothing_about_the_usual_uris_of_others(offered: Path) -> None:
+    offers = [*offers_of(read_toolset(offered, "near"))]
 
     for uri in ("second://note", "first-too://note/7", "file:///a/b%20c/.env.txt"):
         assert deciding_offers(offers, uri) == []
 
 
-def test_a_link_to_an_unusual_spelling_is_decided_by_all_offers(root: Path) -> None:
-    offer(root)
-    offers = [*offers_of(read_toolset(root, "near"))]
+def test_a_link_to_an_unusual_spelling_is_decided_by_all_offers(offered: Path) -> None:
+    offers = [*offers_of(read_toolset(offered, "near"))]
 
     for uri in ("first://note ", "first://a\\note", "first://note:443", "file://localhost/x"):
         ids = {one.id for one in deciding_offers(offers, uri)}
@@ -354,7 +362,7 @@ def test_a_rule_about_arguments_holds_for_prompts_and_templates(root: Path) -> N
     ("template", "text"),
     [
         ("first://notes/{number}", "note 7"),
-        ("first://notes/{path}", "unknown"),
+        rest("first://notes/{path}", "unknown"),
         rest("first://notes/{path:9}", "unknown"),
         rest("first://notes/{number*}", "unknown"),
         ("first://{a,path}/7", "unknown"),
@@ -454,10 +462,8 @@ LINK = {"uri": "first://notes/7", "name": "x"}
 
 
 @pytest.mark.parametrize("row", [LINK, rest({"structured_content": {}, "content": [LINK]})])
-def test_structured_content_that_an_agent_chose_is_no_link(root: Path, row: Any) -> None:
-    offer(root)
-
-    assert links(root, "near.repeat", {"row": row}) == []
+def test_structured_content_that_an_agent_chose_is_no_link(offered: Path, row: Any) -> None:
+    assert links(offered, "near.repeat", {"row": row}) == []
 
 
 def test_a_link_to_a_listed_resource_is_followed_as_this_resource_is_read(root: Path) -> None:
