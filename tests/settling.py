@@ -14,7 +14,7 @@ def until(holds: Callable[[], object], seconds: float = 60) -> None:
 
 
 def until_one_waits(path: Path) -> None:
-    """Wait until a thread or process waits for the lock of a file or folder, which only Linux tells."""
+    """Wait until a thread or process waits for the lock of a file or folder, which only Linux shows."""
     place = f":{path.stat().st_ino} "
     locks = Path("/proc/locks")
     if not locks.exists():

@@ -228,7 +228,7 @@ def test_twice_as_many_unknown_names_take_twice_the_work(
 ) -> None:
     def project(count: int) -> Path:
         root = tmp_path / str(count)
-        # What a file says is kept by its text, and rows have texts in common.
+        # What was read is remembered by the text of a file, and rows have texts in common.
         put_hello(root, f"# {tmp_path.name}\n{HEAD}\n{MANY[name](count)}")
         return root
 

@@ -159,7 +159,7 @@ def test_pages_show_all_arguments_above_the_button(
         buttons = screen.locator(BUTTON).all()
 
         texts = arguments_in(block)
-        # Pages do not tell whether a command ends with a line break, which changes nothing.
+        # Pages do not show whether a command ends with a line break, which changes nothing.
         ends = {texts["command"].removesuffix("\n"), args["command"].removesuffix("\n")}
         assert texts == args | {"command": texts["command"]}, path
         assert len(ends) == 1, path
