@@ -15,6 +15,7 @@ from covalt_git.formats import conversion, recognition
 from covalt_git.formats.credentials.literal_credentials import replace_credentials
 from covalt_git.formats.documents import FormatError, parse
 from covalt_git.formats.table import TOOLSET
+from tests.examples import rest
 from tests.formats import laws
 
 CANARY = "Zq8vN3kT7wLp2RxB5mYc"
@@ -76,7 +77,7 @@ def test_no_output_has_the_credential(name: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH makes the key")
-@pytest.mark.parametrize("algorithm", ["ed25519", "rsa", "ecdsa"])
+@pytest.mark.parametrize("algorithm", ["ed25519", rest("rsa"), rest("ecdsa")])
 @pytest.mark.parametrize("passphrase", ["", "correct horse"])
 def test_a_private_key_of_openssh_is_a_credential(
     tmp_path: Path, algorithm: str, passphrase: str

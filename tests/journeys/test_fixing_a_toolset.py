@@ -60,6 +60,7 @@ def test_a_broken_toolset_is_fixed_and_its_tool_runs(page: Page, shared: Termina
     expect(page.get_by_role("heading", name=re.compile("success"))).to_be_visible()
 
 
+@pytest.mark.rest
 def test_a_page_is_edited_beside_its_preview(page: Page, shared: Terminal) -> None:
     file = shared.folder / "toolsets/data-lab/artifacts/chart.html"
     text = file.read_text(encoding="utf-8")
