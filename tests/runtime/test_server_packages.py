@@ -185,6 +185,7 @@ def test_a_source_distribution_is_refused_with_a_hint(
     assert left_over() == []
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("command", ["uvx", left_to_rest("npx")])
 def test_a_deleted_cache_is_installed_again_with_the_same_hashes_or_not_at_all(
     registry: Registry, installer: Installer, command: str
