@@ -25,7 +25,7 @@ test: static browser redis servers
 
 # What `make test` leaves out: further rows of long tables, and long tests of what shorter tests show.
 test-rest: $(READY) browser redis servers
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m rest
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m rest --timeout=600
 
 # All tests on each version of Python that this machine has, each in an environment of its own.
 test-all:

@@ -46,6 +46,8 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
+    # Other tests of this process may have left work for a server that has gone, which is tried for ever.
+    later_pushes._LEFT.clear()
     server = Server(tmp_path / "server")
     yield server
     server.stop()
