@@ -314,9 +314,9 @@ def _output_schema(annotation: Any, names: dict[str, Any]) -> dict[str, Any] | N
 
 
 _INTEGER_TEXT = r"^[\s\x85]*[+-]?[0-9]+(_[0-9]+)*(\.0+)?[\s\x85]*$"
-"""Texts that pydantic reads as an integer."""
+"""Texts that pydantic reads as an integer.  It strips U+0085, which ``\\s`` of a JSON Schema does not have."""
 
-_BYTE_SIZE_TEXT = r"^\s*[+-]?(\d*\.?\d+)\s*(\w+)?"
+_BYTE_SIZE_TEXT = r"^[\s\x85]*[+-]?(\d*\.?\d+)\s*(\w+)?"
 """Texts that pydantic reads as a ``ByteSize``, also as an integer such as +5 and -0, which its pattern lacks."""
 
 

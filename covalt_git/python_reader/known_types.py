@@ -49,7 +49,7 @@ def _text(format_: str, **more: Any) -> JsonObject:
 
 _URL = _text("uri", minLength=1)
 
-BYTE_SIZE_TEXT: Final = r"^\s*[+-]?(\d*\.?\d+)\s*(\w+)?"
+BYTE_SIZE_TEXT: Final = r"^[\s\x85]*[+-]?(\d*\.?\d+)\s*(\w+)?"
 """The texts of pydantic's pattern, and those that it reads as integers of 0 or more, such as +5 and -0."""
 
 SIMPLE: Final[dict[str, JsonObject]] = {
